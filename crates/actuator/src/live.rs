@@ -311,6 +311,18 @@ impl<K: Kernel, C: Census> Live<K, C> {
         }
     }
 
+    /// Processes began another program. Pages of their own that were moved are gone, and what lies
+    /// at the same addresses by now was never elsewhere because of us.
+    pub fn began_another(&mut self, pids: &[Pid]) {
+        let moved = self.journal.records().with_private_pages();
+        let rows = moved.filter(|process| pids.contains(&process.pid));
+        let rows: Vec<Row> = rows.map(Row::Anew).collect();
+        if !rows.is_empty() {
+            let written = self.journal.void(rows);
+            self.note(written);
+        }
+    }
+
     /// Has a user pay for what is recorded of a program, until that is undone: one user takes not
     /// all the room.
     pub fn charge(&mut self, attachment: AttachmentId, payer: u32) {

@@ -89,6 +89,8 @@ pub(crate) struct State {
     pub(crate) done: Vec<Action>,
     /// Processes that joined programs.
     pub(crate) joined: Vec<ProcessKey>,
+    /// Processes that began another program, each with the undos before.
+    pub(crate) began_another: Vec<(Pid, usize)>,
     /// Processes that were looked at one by one, and those that the source was told to forget.
     pub(crate) looked_at: Vec<Pid>,
     pub(crate) detached: BTreeSet<Pid>,
@@ -696,6 +698,13 @@ impl Hand for World {
 
     fn follow(&mut self, _attachment: AttachmentId, processes: &[ProcessKey]) {
         self.state().joined.extend(processes);
+    }
+
+    fn began_another(&mut self, pids: &[Pid]) {
+        let mut state = self.state();
+        let undone = state.undone.len();
+        let began = pids.iter().map(|&pid| (pid, undone));
+        state.began_another.extend(began);
     }
 
     fn tidy(&mut self) {

@@ -307,6 +307,17 @@ impl Journal {
         Ok(())
     }
 
+    /// Writes rows that make others void. Where that fails the others are void all the same, and nothing
+    /// more is recorded before the file is written anew.
+    pub(crate) fn void(&mut self, rows: Vec<Row>) -> Result<(), WriteError> {
+        let written = self.record(rows.clone());
+        if let Err(error) = &written {
+            self.outdated = Some(error.source.kind());
+            rows.into_iter().for_each(|row| self.records.fold(row));
+        }
+        written
+    }
+
     /// Sees to it that the file is where the next start looks for it. One that was removed while we
     /// ran would take rows for ever and lose them all with us; it is written anew, its directory and
     /// lock with it. What someone else put in its place is left alone, and nothing is recorded.

@@ -87,6 +87,9 @@ impl Records {
                 }
                 self.page_rows = order.saturating_add(1);
             }
+            Row::Anew(ProcessKey { pid, start }) => {
+                self.forget_owner(Owner::Process(pid, start));
+            }
             Row::Balancing(switch) => {
                 self.balancing.get_or_insert(switch);
             }
@@ -191,10 +194,7 @@ impl Records {
     /// Processes that something is recorded of, ascending.
     pub(crate) fn recorded(&self) -> BTreeSet<ProcessKey> {
         let threads = self.heritage.keys().copied();
-        let owners = self.pages.keys().filter_map(|&owner| match owner {
-            Owner::Process(pid, start) => Some(ProcessKey { pid, start }),
-            Owner::Object(_) => None,
-        });
+        let owners = self.with_private_pages();
         let processes = self.processes.iter().copied();
         threads.chain(owners).chain(processes).collect()
     }
@@ -227,6 +227,14 @@ impl Records {
             .range(keys_of(process.pid))
             .filter(move |(_, record)| record.process == process.start)
             .map(|(&key, record)| (key, record))
+    }
+
+    /// Processes of which private pages were moved.
+    pub(crate) fn with_private_pages(&self) -> impl Iterator<Item = ProcessKey> + '_ {
+        self.pages.keys().filter_map(|&owner| match owner {
+            Owner::Process(pid, start) => Some(ProcessKey { pid, start }),
+            Owner::Object(_) => None,
+        })
     }
 
     /// Shared memory of which pages were moved.

@@ -43,6 +43,8 @@ pub enum Row {
         /// Their addresses, or where they are in the object, in runs.
         runs: Vec<PageRun>,
     },
+    /// A process began another program: rows of its pages before this one are void.
+    Anew(ProcessKey),
     /// The kernel's own balancing is about to be switched.
     Balancing(Switch),
 }
@@ -152,6 +154,7 @@ pub fn encode(row: &Row, boot: &str, out: &mut String) {
             }
             text
         }
+        Row::Anew(ProcessKey { pid, start }) => format!("anew {pid} {}", start.0),
         Row::Balancing(Switch { was, set }) => format!("balancing {was} {set}"),
     };
     out.push_str(&line(boot, &payload));
@@ -229,14 +232,12 @@ fn parse(payload: &str) -> Option<Row> {
             at: moment(&mut words)?,
             set: cpus(words.next()?)?,
         },
-        "process" => Row::Process(ProcessKey {
-            pid: Pid(words.next()?.parse().ok()?),
-            start: StartTicks(words.next()?.parse().ok()?),
-        }),
+        "process" => Row::Process(process(&mut words)?),
+        "anew" => Row::Anew(process(&mut words)?),
         kind @ ("pages" | "shared") => {
             let owner = if kind == "pages" {
-                let pid = Pid(words.next()?.parse().ok()?);
-                Owner::Process(pid, StartTicks(words.next()?.parse().ok()?))
+                let ProcessKey { pid, start } = process(&mut words)?;
+                Owner::Process(pid, start)
             } else {
                 Owner::Object(object(&mut words)?)
             };
@@ -273,6 +274,13 @@ fn run(word: &str) -> Option<PageRun> {
     let bytes = u64::from(count).checked_mul(run.step.into())?;
     run.first.checked_add(bytes)?;
     Some(run)
+}
+
+fn process<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<ProcessKey> {
+    Some(ProcessKey {
+        pid: Pid(words.next()?.parse().ok()?),
+        start: StartTicks(words.next()?.parse().ok()?),
+    })
 }
 
 fn task<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<TaskKey> {
@@ -567,6 +575,7 @@ mod tests {
             let kind = if user { Kind::User } else { Kind::Unset };
             let rows = [
                 Row::Process(ProcessKey { pid: Pid(pid), start: StartTicks(start) }),
+                Row::Anew(ProcessKey { pid: Pid(pid), start: StartTicks(start) }),
                 Row::Bind { key, at: StartTicks(ticks), origin: Origin { kind, mask: cpus.clone() }, set: cpus.clone() },
                 Row::Again { key, at: StartTicks(ticks), set: cpus },
                 Row::Pages {

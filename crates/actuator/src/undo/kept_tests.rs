@@ -68,6 +68,28 @@ fn a_file_that_lies_there_by_now_is_not_moved_for_all_who_map_it() {
     assert_eq!([on(2), on(3), on(5)], [0, 1, 0]);
 }
 
+/// What lies at the same addresses is of another program, and was there from its start.
+#[test]
+fn pages_of_a_program_that_began_since_stay_where_they_are() {
+    let (bench, [_, second, _]) = bench();
+    let mut live = bench.live();
+    bind(&mut live, second, "0-3");
+    move_first(&mut live, 100, 10, 1);
+    live.began_another(&[Pid(99)]);
+    assert_eq!(live.journal().open_rows(), 11);
+    bench.fake.0.borrow_mut().exec(Tid(101));
+    live.began_another(&[Pid(100)]);
+    assert_eq!(live.journal().open_rows(), 1);
+    // What moves of it goes back to where the new program had it, not the one before.
+    move_first(&mut live, 100, 2, 0);
+    drop(live);
+    let mut live = bench.live();
+    assert_eq!(live.journal().open_rows(), 3);
+    let report = live.undo(&Scope::All);
+    assert_eq!((report.threads_restored, report.pages_restored), (1, 2));
+    assert_eq!(bench.nodes(100)[..10], [1; 10]);
+}
+
 #[test]
 fn memory_of_strangers_that_lies_there_by_now_is_not_moved() {
     let (bench, _) = bench();

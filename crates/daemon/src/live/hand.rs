@@ -13,6 +13,7 @@ use control::{ErrorKind, Failure};
 use nix::unistd::{AccessFlags, access};
 use numad_core::{Action, AttachmentId, Host, Outcome, Refusal};
 use procfs::Reader;
+use topology::Pid;
 
 use super::census::LiveCensus;
 use super::look::{Residency, told};
@@ -262,6 +263,10 @@ impl Hand for LiveHand {
     fn follow(&mut self, attachment: AttachmentId, processes: &[ProcessKey]) {
         self.live.follow(attachment, processes);
         self.tell_unwritten();
+    }
+
+    fn began_another(&mut self, pids: &[Pid]) {
+        self.live.began_another(pids);
     }
 
     fn tidy(&mut self) {

@@ -415,6 +415,7 @@ impl Steward {
         };
         open.drain_every = next_drain(open.drain_every, drained.fill_permille, most);
         open.next_drain = now.after(open.drain_every);
+        self.parts.hand.began_another(&started);
         self.recheck(now, &started);
         self.settle_members();
         self.renamed(&started);

@@ -250,6 +250,9 @@ pub trait Hand: Host + Send + fmt::Debug {
     /// Takes processes for part of a program, so that their threads are found whoever of it ends first.
     fn follow(&mut self, attachment: AttachmentId, processes: &[ProcessKey]);
 
+    /// These processes began another program: what was moved of their own memory is gone.
+    fn began_another(&mut self, _pids: &[Pid]) {}
+
     /// Forgets what can never be undone because its process has ended. Called now and then.
     fn tidy(&mut self);
 

@@ -73,6 +73,8 @@ fn who_is_closed_to_its_user_leaves_the_program_and_is_put_back() {
             world.pass(Duration::from_millis(100));
             steward.turn();
             assert_eq!(world.state().undone, [Some(vec![Pid(100)])]);
+            // Before it is put back: its pages are another program's by now.
+            assert_eq!(world.state().began_another, [(Pid(100), 0)]);
         }
         windows(&world, &mut steward);
         assert_eq!(world.state().undone, [Some(vec![Pid(100)])]);

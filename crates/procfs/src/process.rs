@@ -269,13 +269,16 @@ impl Reader {
     }
 
     /// Processes that a process made and that are its children, ascending; gone also where the kernel keeps no such
-    /// list (`CONFIG_PROC_CHILDREN`).
+    /// list (`CONFIG_PROC_CHILDREN`). Each thread has a list of its own: those of the first 64
+    /// threads are read.
     ///
     /// # Errors
     /// When it exists and cannot be read.
     pub fn children(&self, pid: Pid) -> Result<Presence<Vec<Pid>>, ReadError> {
         let mut children = Vec::new();
-        let Presence::Here(tids) = self.tids(pid)? else {
+        let tids = self.some_numbered(format!("proc/{pid}/task"), MAKERS_MAX)?;
+        // Asked after: see `tids`.
+        let (Presence::Here(tids), Presence::Here(_)) = (tids, self.stat(pid)?) else {
             return Ok(Presence::Gone);
         };
         for tid in tids {
@@ -390,6 +393,9 @@ const SCHEDSTAT_BYTES: usize = 64;
 /// Most threads that are read in search of one that lives. Ended threads stay only where they are
 /// traced, and a debugger collects them at once. A recording looks at 1,024 processes a second.
 const ENDED_MAX: usize = 16;
+/// Threads of one process that are asked for their children, the oldest. Launchers of MPI jobs have a
+/// handful, and one with thousands, of whoever likes, would take seconds.
+const MAKERS_MAX: usize = 64;
 /// Most threads of one process that are looked at; four times what the product promises to carry.
 pub const THREADS_MAX: usize = 40_000;
 /// Most processes that are looked at: the kernel's default limit of numbers on large machines is
@@ -590,5 +596,16 @@ mod tests {
         assert_eq!((first.key.start, its_affinity), (process.start, affinity));
         // Absent on kernels without NUMA; where it is there, it must be understood.
         reader.numa_maps(own).unwrap();
+    }
+
+    #[test]
+    fn of_a_process_with_thousands_of_threads_few_are_asked_for_children() {
+        let tree = tree();
+        for tid in 7..7 + 2 * MAKERS_MAX {
+            let child = 1000 + tid;
+            tree.file(&format!("proc/7/task/{tid}/children"), &format!("{child} "));
+        }
+        let children = tree.reader().children(Pid(7)).unwrap().here().unwrap();
+        assert_eq!(children.len(), MAKERS_MAX);
     }
 }

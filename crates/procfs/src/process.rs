@@ -112,7 +112,8 @@ impl Reader {
         })
     }
 
-    /// A process with the numbers of its threads, as of [`Self::process`] and [`Self::tids`].
+    /// A process with the numbers of its threads, as of [`Self::process`] and [`Self::tids`], but of at most
+    /// [`THREADS_MAX`].
     ///
     /// # Errors
     /// When it exists and its files cannot be read.
@@ -191,12 +192,13 @@ impl Reader {
         }
     }
 
-    /// Numbers of the threads of a process, ascending, at most [`THREADS_MAX`]; some may have ended.
+    /// Numbers of the threads of a process, ascending, however many: whoever asks takes those that are
+    /// not among them for ended. Some may have ended.
     ///
     /// # Errors
     /// When it exists and cannot be read.
     pub fn tids(&self, pid: Pid) -> Result<Presence<Vec<Tid>>, ReadError> {
-        let tids = self.numbered(format!("proc/{pid}/task"), "", THREADS_MAX)?;
+        let tids = self.numbered(format!("proc/{pid}/task"), "", usize::MAX)?;
         // Asked after: the number may have become that of somebody else's thread before they were listed.
         Ok(match self.stat(pid)? {
             Presence::Here(_) => tids.map(|tids| tids.into_iter().map(Tid).collect()),
@@ -396,7 +398,7 @@ const ENDED_MAX: usize = 16;
 /// Threads of one process that are asked for their children, the oldest. Launchers of MPI jobs have a
 /// handful, and one with thousands, of whoever likes, would take seconds.
 const MAKERS_MAX: usize = 64;
-/// Most threads of one process that are looked at; four times what the product promises to carry.
+/// Most threads of one process that are looked at one by one; four times what the product promises to carry.
 pub const THREADS_MAX: usize = 40_000;
 /// Most processes that are looked at: the kernel's default limit of numbers on large machines is
 /// 32 times this, of which most are threads and so are not listed.
@@ -607,5 +609,16 @@ mod tests {
         }
         let children = tree.reader().children(Pid(7)).unwrap().here().unwrap();
         assert_eq!(children.len(), MAKERS_MAX);
+    }
+
+    #[test]
+    fn none_of_very_many_threads_counts_as_ended() {
+        let tree = tree();
+        let threads = tree.reader().path("proc/7/task");
+        for tid in 100..=100 + THREADS_MAX {
+            std::fs::File::create(threads.join(tid.to_string())).unwrap();
+        }
+        let tids = tree.reader().tids(Pid(7)).unwrap().here().unwrap();
+        assert!(tids.len() > THREADS_MAX, "{}", tids.len());
     }
 }

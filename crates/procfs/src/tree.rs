@@ -16,7 +16,9 @@ impl Tree {
     pub(crate) fn new(name: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let root = std::env::temp_dir().join(format!(
+        // Memory rather than disk where there is such a place: some have many files.
+        let base = Some(PathBuf::from("/dev/shm")).filter(|base| base.is_dir());
+        let root = base.unwrap_or_else(std::env::temp_dir).join(format!(
             "numad-procfs-{name}-{}-{number}",
             std::process::id()
         ));

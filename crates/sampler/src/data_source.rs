@@ -83,6 +83,11 @@ const fn hops(source: u64) -> u64 {
     source >> 43 & 0x7
 }
 
+/// Which region of memory or caches it is of, where the processor tells (Linux 7.0); 0 elsewhere.
+const fn region(source: u64) -> u64 {
+    source >> 46 & 0x1f
+}
+
 const fn is_modified_elsewhere(source: u64) -> bool {
     source >> 19 & SNOOP_HIT_MODIFIED != 0
 }
@@ -97,7 +102,7 @@ const fn is_from_other_cache(source: u64) -> bool {
 
 const fn served_by_number(source: u64) -> ServedBy {
     match number(source) {
-        NUMBER_L1 | NUMBER_FILL_BUFFER => ServedBy::L1,
+        NUMBER_L0 | NUMBER_L1 | NUMBER_FILL_BUFFER => ServedBy::L1,
         // Power tells a neighbour's second cache so.
         NUMBER_L2 | NUMBER_L2_MISS_BUFFER if is_remote(source) => ServedBy::OtherCache,
         NUMBER_L2 | NUMBER_L2_MISS_BUFFER => ServedBy::L2,
@@ -105,6 +110,7 @@ const fn served_by_number(source: u64) -> ServedBy {
             ServedBy::OtherCache
         }
         NUMBER_L3 | NUMBER_L4 => ServedBy::L3,
+        NUMBER_RAM if region(source) == REGION_DEVICES => ServedBy::Unknown,
         NUMBER_RAM | NUMBER_PERSISTENT | NUMBER_MEMORY_CACHE if is_remote(source) => {
             ServedBy::RemoteMemory
         }
@@ -166,12 +172,17 @@ const NUMBER_L3: u64 = 3;
 const NUMBER_L4: u64 = 4;
 const NUMBER_L2_MISS_BUFFER: u64 = 5;
 const NUMBER_MEMORY_CACHE: u64 = 6;
+/// A cache before the first (Linux 7.0).
+const NUMBER_L0: u64 = 7;
 const NUMBER_CXL: u64 = 9;
 const NUMBER_ANY_CACHE: u64 = 0xb;
 const NUMBER_FILL_BUFFER: u64 = 0xc;
 const NUMBER_RAM: u64 = 0xd;
 const NUMBER_PERSISTENT: u64 = 0xe;
 const NUMBER_NONE: u64 = 0xf;
+
+/// Registers of devices, which are told as memory.
+const REGION_DEVICES: u64 = 7;
 
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,7 @@ struct Source {
     remote: u64,
     snoopx: u64,
     hops: u64,
+    region: u64,
 }
 
 impl Source {
@@ -29,6 +30,7 @@ impl Source {
             | self.remote << 37
             | self.snoopx << 38
             | self.hops << 43
+            | self.region << 46
     }
 }
 
@@ -120,6 +122,46 @@ fn the_table_of_intel_servers() {
         .word(),
         (AccessKind::Load, ServedBy::OtherCache),
     );
+}
+
+/// The tables of Diamond Rapids (Linux 7.0), `pnc_pebs_l2_hit_data_source` and `parse_omr_data_source`
+/// in the same file: a cache before the first, and devices that are told as a region of memory.
+#[test]
+fn the_tables_of_intel_servers_with_regions() {
+    let l0 = Source {
+        number: NUMBER_L0,
+        level: HIT,
+        snoop: 1,
+        ..load()
+    };
+    check(l0.word(), (AccessKind::Load, ServedBy::L1));
+    let memory = Source {
+        number: NUMBER_RAM,
+        snoop: 2,
+        ..load()
+    };
+    let local = Source {
+        level: HIT | LEVEL_LOCAL_RAM,
+        region: 8,
+        ..memory
+    };
+    check(local.word(), (AccessKind::Load, ServedBy::LocalMemory));
+    let remote = Source {
+        level: HIT | 0x100,
+        remote: 1,
+        region: 15,
+        ..memory
+    };
+    check(remote.word(), (AccessKind::Load, ServedBy::RemoteMemory));
+    for remote in [0, 1] {
+        let device = Source {
+            level: HIT,
+            remote,
+            region: REGION_DEVICES,
+            ..memory
+        };
+        check(device.word(), (AccessKind::Load, ServedBy::Unknown));
+    }
 }
 
 /// The rest of it: answers that have no old bit, memory, and what is no level.
@@ -302,7 +344,7 @@ proptest! {
     /// Any word gives values; locks, translation and blocked bits say nothing about the level.
     #[test]
     fn every_word_is_decoded(source: u64, other: u64) {
-        let aside = 0x3 << 24 | 0x7f << 26 | 0x7 << 40 | 0x3_ffff << 46;
+        let aside = 0x3 << 24 | 0x7f << 26 | 0x7 << 40 | 0x1fff << 51;
         let same = source & !aside | other & aside;
         prop_assert_eq!(
             (kind(source), served(source), is_consistent(source)),

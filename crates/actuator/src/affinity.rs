@@ -21,7 +21,7 @@ pub enum Kind {
 pub struct Origin {
     /// Whether it was its own.
     pub kind: Kind,
-    /// The processors it came to.
+    /// The processors it came to, with those of its own that were offline, as far as that is told.
     pub mask: CpuSet,
 }
 

@@ -48,6 +48,10 @@ pub trait Census: fmt::Debug {
     /// Processors online that the thread's cpuset allows; all online where it has none.
     fn allowed(&self, pid: Pid, tid: Tid) -> Seen<CpuSet>;
 
+    /// The affinity of a thread, with processors that are offline, which [`crate::Kernel::affinity`]
+    /// leaves out.
+    fn whole_affinity(&self, pid: Pid, tid: Tid) -> Seen<CpuSet>;
+
     /// The process that made this one or took it over.
     fn parent(&self, pid: Pid) -> Seen<Pid>;
 

@@ -68,6 +68,8 @@ pub(crate) struct Killed;
 pub(crate) struct World {
     pub tasks: BTreeMap<Tid, FakeTask>,
     pub cpusets: BTreeMap<Pid, CpuSet>,
+    /// Processors that are offline.
+    pub offline: CpuSet,
     pub parents: BTreeMap<Pid, Pid>,
     pub pages: BTreeMap<(Pid, u64), FakePage>,
     /// Blocks of 2 MiB that are one page.
@@ -128,8 +130,8 @@ pub(crate) fn set(text: &str) -> CpuSet {
 
 impl World {
     pub(crate) fn effective(&self, pid: Pid, mask: Option<&CpuSet>) -> CpuSet {
-        let cpuset = &self.cpusets[&pid];
-        mask.map_or_else(|| cpuset.clone(), |mask| clipped(mask, cpuset))
+        let online = self.cpusets[&pid].difference(&self.offline);
+        mask.map_or_else(|| online.clone(), |mask| clipped(mask, &online))
     }
 
     pub(crate) fn add_process(&mut self, pid: u32, parent: u32, cpuset: &str) -> TaskKey {
@@ -385,7 +387,7 @@ impl Kernel for Fake {
         world.pass_on();
         let pid = world.tasks.get(&tid).ok_or(Errno::ESRCH)?.key.pid;
         let mask = match mask {
-            Mask::These(mask) if !mask.intersects(&world.cpusets[&pid]) => {
+            Mask::These(mask) if !mask.intersects(&world.effective(pid, None)) => {
                 return Err(Errno::EINVAL);
             }
             Mask::These(mask) => Some(mask.clone()),
@@ -585,10 +587,20 @@ impl Census for Fake {
 
     fn allowed(&self, pid: Pid, tid: Tid) -> Seen<CpuSet> {
         match self.thread(pid, tid) {
-            Seen::Here(_) => self.seen(self.0.borrow().cpusets.get(&pid).cloned()),
+            Seen::Here(_) => self.seen(Some(self.0.borrow().effective(pid, None))),
             Seen::Gone => Seen::Gone,
             Seen::Hidden(errno) => Seen::Hidden(errno),
         }
+    }
+
+    fn whole_affinity(&self, pid: Pid, tid: Tid) -> Seen<CpuSet> {
+        let world = self.0.borrow();
+        let task = world.tasks.get(&tid).filter(|task| task.key.pid == pid);
+        self.seen(task.map(|task| {
+            let cpuset = &world.cpusets[&pid];
+            let mask = task.mask.as_ref();
+            mask.map_or_else(|| cpuset.clone(), |mask| clipped(mask, cpuset))
+        }))
     }
 
     fn parent(&self, pid: Pid) -> Seen<Pid> {

@@ -232,6 +232,10 @@ impl Census for Faulty {
         self.look("allowed", |fake| fake.allowed(pid, tid))
     }
 
+    fn whole_affinity(&self, pid: Pid, tid: Tid) -> Seen<CpuSet> {
+        self.look("whole affinity", |fake| fake.whole_affinity(pid, tid))
+    }
+
     fn parent(&self, pid: Pid) -> Seen<Pid> {
         self.look("parent", |fake| fake.parent(pid))
     }

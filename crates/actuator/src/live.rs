@@ -523,11 +523,20 @@ impl<K: Kernel, C: Census> Live<K, C> {
         mask: &CpuSet,
         allowed: &CpuSet,
     ) -> Origin {
-        let judged = Origin::judge(mask.clone(), allowed);
-        match judged.kind {
-            Kind::Unset => judged,
-            Kind::User => self.inherited(of, key, mask, allowed).unwrap_or(judged),
+        let mut judged = Origin::judge(mask.clone(), allowed);
+        if judged.kind == Kind::Unset {
+            return judged;
         }
+        if let Some(inherited) = self.inherited(of, key, mask, allowed) {
+            return inherited;
+        }
+        // Those offline come back, and then it may run there again.
+        if let Seen::Here(whole) = self.census.whole_affinity(key.pid, key.tid)
+            && mask.is_subset(&whole)
+        {
+            judged.mask = whole;
+        }
+        judged
     }
 
     /// What a thread's maker had, if the thread has its mask from us through its maker: a thread of

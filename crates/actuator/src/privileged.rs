@@ -61,6 +61,10 @@ impl Census for Machine {
         seen(self.0.allowed(&mut Vec::new(), pid, tid))
     }
 
+    fn whole_affinity(&self, pid: Pid, tid: Tid) -> Seen<CpuSet> {
+        seen(self.0.affinity(pid, tid))
+    }
+
     fn parent(&self, pid: Pid) -> Seen<Pid> {
         seen(self.0.stat(pid).map(|stat| stat.map(|stat| stat.parent)))
     }

@@ -1,11 +1,34 @@
 //! What undo has to leave for later, and with whom it leaves it alone.
 
-use numad_core::{AttachmentId, Host as _};
+use numad_core::{AttachmentId, Host as _, Outcome};
 use topology::{NodeId, Pid, Tid};
 
-use crate::fake::{FakePage, Hold, bind, move_action, move_first};
+use crate::fake::{FakePage, Hold, bind, move_action, move_first, set};
 use crate::live_tests::bench;
 use crate::{ProcessKey, Scope};
+
+#[test]
+fn processors_of_its_own_that_were_offline_are_its_own_when_they_are_back() {
+    let (bench, _) = bench();
+    let own = bench
+        .fake
+        .0
+        .borrow_mut()
+        .add_task(100, 103, Some("1-2,5-6"));
+    bench.fake.0.borrow_mut().offline = set("5,7");
+    let mut live = bench.live();
+    assert_eq!(bind(&mut live, own, "0-3"), Outcome::Bound);
+    assert_eq!(bind(&mut live, own, "4-7"), Outcome::Bound);
+    assert_eq!(bench.mask(own), "4,6");
+    let newborn = bench.fake.0.borrow_mut().spawn(Tid(103), 100, 104);
+    drop(live);
+    let report = bench.live().undo(&Scope::All);
+    assert_eq!((report.threads_restored, report.threads_left), (2, 0));
+    bench.fake.0.borrow_mut().offline = set("");
+    for key in [own, newborn] {
+        assert_eq!(bench.mask(key), "1-2,5-6");
+    }
+}
 
 /// What it had is in the rows of who made it, which has ended.
 #[test]

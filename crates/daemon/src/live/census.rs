@@ -65,6 +65,10 @@ impl Census for LiveCensus {
         seen(self.reader.allowed(mounts, pid, tid))
     }
 
+    fn whole_affinity(&self, pid: Pid, tid: Tid) -> Seen<CpuSet> {
+        seen(self.reader.affinity(pid, tid))
+    }
+
     fn parent(&self, pid: Pid) -> Seen<Pid> {
         seen(
             self.reader

@@ -53,6 +53,8 @@ pub(crate) struct State {
     pub(crate) threads: BTreeMap<Pid, Vec<ObservedTask>>,
     /// Waits to be drained.
     pub(crate) records: VecDeque<Record>,
+    /// What is recorded while the next drain goes on, too late for it.
+    pub(crate) during_drain: Vec<Record>,
     pub(crate) fill_permille: u16,
     /// How often the source makes programs fault, if it does, and records that were not read then.
     pub(crate) provokes_every: Option<Duration>,

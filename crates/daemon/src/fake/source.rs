@@ -45,7 +45,11 @@ impl Source for FakeSource {
     fn drain(&mut self, out: &mut dyn FnMut(&Record)) -> Drained {
         let (records, fill_permille) = {
             let mut state = self.0.state();
-            (std::mem::take(&mut state.records), state.fill_permille)
+            let late = std::mem::take(&mut state.during_drain).into();
+            (
+                std::mem::replace(&mut state.records, late),
+                state.fill_permille,
+            )
         };
         records.iter().for_each(out);
         Drained {

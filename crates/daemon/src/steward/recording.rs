@@ -76,8 +76,10 @@ struct Held {
     /// Of the last reading of the buffers, and of the one before.
     last: Vec<Record>,
     before: Vec<Record>,
-    /// Processes that started another program and when, and processes that were made.
+    /// Processes that started another program and when, as of the last reading and the one before, and
+    /// processes that were made.
     suspects: Vec<(Pid, Time)>,
+    suspects_before: Vec<(Pid, Time)>,
     made: Vec<Pid>,
     /// Processes of which nothing was heard, and whose turn it is to be looked at.
     watched: Vec<Pid>,
@@ -253,7 +255,7 @@ impl Recording {
             self.leave_out_strangers(whom, machine);
             self.write_held();
         }
-        self.held.suspects.clear();
+        self.held.suspects_before = std::mem::take(&mut self.held.suspects);
         self.held.made.clear();
         self.held.watched.clear();
         self.held.all = false;
@@ -263,10 +265,12 @@ impl Recording {
     }
 
     /// Forgets what programs did that had been left again before anyone could look at them: what a
-    /// process is now does not tell what it was then.
+    /// process is now does not tell what it was then. The word that one was left may have come after
+    /// the reading that it was looked at for.
     fn leave_out_the_unseen(&mut self) {
         let mut spans: BTreeMap<Pid, (Time, Time)> = BTreeMap::new();
-        for &(pid, time) in &self.held.suspects {
+        let suspects = self.held.suspects_before.iter();
+        for &(pid, time) in suspects.chain(&self.held.suspects) {
             let (first, last) = spans.entry(pid).or_insert((time, time));
             (*first, *last) = ((*first).min(time), (*last).max(time));
         }
@@ -293,13 +297,8 @@ impl Recording {
         let suspects: Vec<Pid> = if self.held.all {
             self.filter.pids().collect()
         } else {
-            let suspects = std::mem::take(&mut self.held.suspects);
-            let watched = self.held.watched.iter().copied();
-            suspects
-                .into_iter()
-                .map(|(pid, _)| pid)
-                .chain(watched)
-                .collect()
+            let suspects = self.held.suspects.iter().map(|(pid, _)| pid);
+            suspects.chain(&self.held.watched).copied().collect()
         };
         let mut strangers = strangers(whom, machine, &suspects);
         if strangers.is_empty() {

@@ -464,30 +464,34 @@ fn who_closes_itself_is_left_out_within_a_second() {
 }
 
 /// A set-group-id program that has ended with another program in its place, before anyone looked.
+/// The word of its end may be read with that of its start, or later.
 #[test]
 fn a_program_nobody_looked_at_is_left_out() {
-    let world = World::new();
-    let settings = Settings::new("record-unseen", "");
-    let (mut steward, _gate) = world.steward(&settings);
-    let mut begun = steward.record(USER, &request(&[100], None)).unwrap();
-    pass(&world, &mut steward, 10);
-    let told = exec(&steward, 100);
-    world.state().records.push_back(told);
-    let at = steward.now();
-    let secret = sample(at, Pid(100), Tid(100), 0xbad000);
-    world.state().records.push_back(secret);
-    world.state().now = at.after(Duration::from_millis(1));
-    let told = exec(&steward, 100);
-    world.state().records.push_back(told);
-    let at = steward.now().after(Duration::from_millis(1));
-    let own = sample(at, Pid(100), Tid(100), 0x77000);
-    world.state().records.push_back(own);
-    pass(&world, &mut steward, 10);
-    steward.end_recording(USER, begun.id).unwrap();
-    let tape = tape(&bytes(&mut begun.blocks));
-    let addresses: Vec<u64> = tape.samples.iter().map(|sample| sample.address).collect();
-    assert!(addresses.contains(&0x77000) && !addresses.contains(&0xbad000));
-    assert!(tape.lost > 0);
+    for late in [false, true] {
+        let world = World::new();
+        let settings = Settings::new(&format!("record-unseen-{late}"), "");
+        let (mut steward, _gate) = world.steward(&settings);
+        let mut begun = steward.record(USER, &request(&[100], None)).unwrap();
+        pass(&world, &mut steward, 10);
+        let began = exec(&steward, 100);
+        let secret = sample(steward.now(), Pid(100), Tid(100), 0xbad000);
+        world.state().records.extend([began, secret]);
+        let at = steward.now().after(Duration::from_millis(1));
+        world.state().now = at;
+        let ended = exec(&steward, 100);
+        let at = at.after(Duration::from_millis(1));
+        let own = sample(at, Pid(100), Tid(100), 0x77000);
+        match late {
+            true => world.state().during_drain.extend([ended, own]),
+            false => world.state().records.extend([ended, own]),
+        }
+        pass(&world, &mut steward, 10);
+        steward.end_recording(USER, begun.id).unwrap();
+        let tape = tape(&bytes(&mut begun.blocks));
+        let addresses: Vec<u64> = tape.samples.iter().map(|sample| sample.address).collect();
+        assert!(addresses.contains(&0x77000) && !addresses.contains(&0xbad000));
+        assert!(tape.lost > 0);
+    }
 }
 
 #[test]

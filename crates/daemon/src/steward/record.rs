@@ -162,9 +162,11 @@ impl Steward {
 
     /// Ends a recording and gives its samples and losses; none if there is no such.
     fn close_recording(&mut self, id: u32, now: Time, why: &str) -> Option<(u64, u64)> {
+        // Once more after all was read: with the word about what was read last.
+        self.drain(now);
         let recording = self.recordings.remove(&id)?;
         let user = recording.confined_to.map(|user| user.uid);
-        let (samples, lost) = recording.finish(now, &mut *self.parts.machine);
+        let (samples, lost) = recording.finish();
         self.let_go();
         self.close_if_idle();
         self.counters.recorded += samples;

@@ -361,13 +361,12 @@ impl Recording {
         self.filter.is_empty().then_some(Over::Program)
     }
 
-    /// Writes out everything and the word that this is all; gives samples and losses. The last reading
-    /// of the buffers was a moment ago.
-    pub(super) fn finish(mut self, now: Time, machine: &mut dyn Machine) -> (u64, u64) {
-        self.settle(now, machine);
-        // Twice, since what was read last waits behind what was read before.
-        self.write_held();
-        self.write_held();
+    /// Writes out the word that this is all; gives samples and losses. Two readings of the buffers were a
+    /// moment ago: what waits came between them.
+    pub(super) fn finish(mut self) -> (u64, u64) {
+        let waiting = self.held.before.iter().chain(&self.held.last);
+        let samples = waiting.filter(|record| matches!(record, Record::Sample(_)));
+        self.lose(u64::try_from(samples.count()).unwrap_or(u64::MAX));
         self.say_lost();
         // There is room kept for the end; without a reader there is nothing to end.
         drop(self.writer.finish());

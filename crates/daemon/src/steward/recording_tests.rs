@@ -494,6 +494,27 @@ fn a_program_nobody_looked_at_is_left_out() {
     }
 }
 
+/// The end of a recording is as harmless: the word of a program may come after its first samples.
+#[test]
+fn the_last_that_is_written_was_looked_at() {
+    let world = World::new();
+    let settings = Settings::new("record-last", "");
+    let (mut steward, _gate) = world.steward(&settings);
+    let mut begun = steward.record(USER, &request(&[100], None)).unwrap();
+    pass(&world, &mut steward, 10);
+    world.set_rights(100, closed_rights().0);
+    let secret = sample(steward.now(), Pid(100), Tid(100), 0xbad000);
+    world.state().records.push_back(secret);
+    let told = exec(&steward, 100);
+    world.state().during_drain.push(told);
+    steward.end_recording(USER, begun.id).unwrap();
+    let tape = tape(&bytes(&mut begun.blocks));
+    assert_eq!(tape.ending, Ending::Complete);
+    assert!(!tape.samples.is_empty());
+    let leaked = tape.samples.iter().any(|sample| sample.address == 0xbad000);
+    assert!(!leaked);
+}
+
 #[test]
 fn more_than_can_be_held_is_lost_and_counted() {
     let world = World::new();

@@ -39,7 +39,7 @@ pub use error::{Cause, ParseError, Presence, ReadError};
 pub use maps::Mapping;
 pub use node::NodeMemory;
 pub use numa_maps::{Backing, MemoryPolicy, NumaMapping, PolicyMode};
-pub use process::{PIDS_MAX, Process, THREADS_MAX, Thread};
+pub use process::{Process, THREADS_MAX, Thread};
 pub use reader::Reader;
 pub use rights::{Closed, Rights};
 pub use shared::{Device, SHARED_MAX, SharedKind, SharedMaps};

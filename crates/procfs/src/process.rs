@@ -287,18 +287,19 @@ impl Reader {
             let text = self.text(format!("proc/{pid}/task/{tid}/children"))?;
             let text = text.here().unwrap_or_default();
             let numbers = text.split_whitespace().filter_map(|word| word.parse().ok());
-            children.extend(numbers.map(Pid).take(PIDS_MAX - children.len()));
+            children.extend(numbers.map(Pid).take(CHILDREN_MAX - children.len()));
         }
         children.sort_unstable();
         Ok(Presence::Here(children))
     }
 
-    /// All processes, by ascending number, at most [`PIDS_MAX`].
+    /// All processes, by ascending number, however many: that nobody else maps some memory, and which are
+    /// below others, is told by them.
     ///
     /// # Errors
     /// When `/proc` cannot be read.
     pub fn pids(&self) -> Result<Vec<Pid>, ReadError> {
-        let numbers = self.numbered("proc", "", PIDS_MAX)?;
+        let numbers = self.numbered("proc", "", usize::MAX)?;
         let numbers = numbers.here().unwrap_or_default();
         Ok(numbers.into_iter().map(Pid).collect())
     }
@@ -400,9 +401,8 @@ const ENDED_MAX: usize = 16;
 const MAKERS_MAX: usize = 64;
 /// Most threads of one process that are looked at one by one; four times what the product promises to carry.
 pub const THREADS_MAX: usize = 40_000;
-/// Most processes that are looked at: the kernel's default limit of numbers on large machines is
-/// 32 times this, of which most are threads and so are not listed.
-pub const PIDS_MAX: usize = 131_072;
+/// Most children of one process that are looked at.
+const CHILDREN_MAX: usize = 131_072;
 /// `TASK_COMM_LEN` less the final NUL.
 const NAME_BYTES: usize = 15;
 
@@ -620,5 +620,17 @@ mod tests {
         }
         let tids = tree.reader().tids(Pid(7)).unwrap().here().unwrap();
         assert!(tids.len() > THREADS_MAX, "{}", tids.len());
+    }
+
+    /// Whose shared memory is moved is told by looking at everybody.
+    #[test]
+    fn nobody_is_left_out_for_their_number() {
+        let tree = tree();
+        let processes = tree.reader().path("proc");
+        for pid in 100..100 + 140_000 {
+            std::fs::File::create(processes.join(pid.to_string())).unwrap();
+        }
+        let pids = tree.reader().pids().unwrap();
+        assert!(pids.contains(&Pid(100 + 139_999)), "{}", pids.len());
     }
 }

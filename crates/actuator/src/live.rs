@@ -47,8 +47,9 @@ pub struct Live<K, C> {
     /// Processes whose rows an undo has kept because others may have masks from them that it could
     /// not look at.
     pub(crate) owed: BTreeSet<ProcessKey>,
-    /// The program that was undone last, and masks of ours that its processes may have handed on.
-    pub(crate) undone: Option<(AttachmentId, Heritage)>,
+    /// Masks of ours that processes of programs may have handed on that are undone: of the last, and
+    /// of those that have leavers among the unfinished.
+    pub(crate) undone: BTreeMap<AttachmentId, Heritage>,
     /// A process that mapped shared memory when it was looked for last.
     mappers: BTreeMap<ObjectId, (Pid, StartTicks)>,
     pub(crate) pause_max: Duration,
@@ -94,7 +95,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             parked: BTreeSet::new(),
             unfinished: Vec::new(),
             owed: BTreeSet::new(),
-            undone: None,
+            undone: BTreeMap::new(),
             mappers: BTreeMap::new(),
             pause_max: Duration::ZERO,
             beside: Duration::ZERO,

@@ -66,6 +66,19 @@ impl Scope {
         }
     }
 
+    /// The scope without what will be changed later: of everything, the processes that the journal
+    /// knows of now.
+    fn as_it_is_now(&self, recorded: &BTreeSet<ProcessKey>) -> Self {
+        if *self != Self::All {
+            return self.clone();
+        }
+        let recorded = recorded.iter().map(|&ProcessKey { pid, start }| {
+            let start = (start != UNKNOWN).then_some(start);
+            (pid, start)
+        });
+        Self::Processes(recorded.collect())
+    }
+
     fn has(&self, process: ProcessKey) -> bool {
         match self {
             Self::All => true,
@@ -165,16 +178,17 @@ impl<K: Kernel, C: Census> Live<K, C> {
             self.undo_balancing(switch, &mut report);
         }
         let shared = !self.journal.records().objects().is_empty();
-        let leaves = matches!(scope, Scope::Leavers(..));
-        let leaves = leaves && !self.handed_on(scope, &recorded).is_empty();
+        let leaves = || !self.handed_on(scope, &recorded).is_empty();
         let (mut settled, mut over) = (true, true);
-        if !recorded.is_empty() || shared || balancing.is_some() || leaves {
+        if !recorded.is_empty() || shared || balancing.is_some() || leaves() {
             let done = self.undo_threads(scope, &recorded, &mut report, breathe);
             settled = done.settled;
             over = settled && !done.owes;
-            self.undone = whole
-                .map(|attachment| (attachment, done.everyone))
-                .or(self.undone.take());
+            if let Some(attachment) = whole {
+                let left: BTreeSet<_> = self.left_unfinished().collect();
+                self.undone.retain(|other, _| left.contains(other));
+                self.undone.insert(attachment, done.everyone);
+            }
             self.undo_pages(scope, &recorded, &mut report, breathe);
             for &process in &recorded {
                 let threads = self.journal.records().threads_of(process);
@@ -192,9 +206,10 @@ impl<K: Kernel, C: Census> Live<K, C> {
             let written = self.journal.rewrite();
             self.note(written);
         }
-        let more = (!settled).then(|| self.as_it_is_now(scope, &recorded));
+        let more = (!settled).then(|| scope.as_it_is_now(&recorded));
+        let goes_on = *scope != Scope::All || !settled;
         self.unfinished
-            .retain(|other| other != scope && *scope != Scope::All);
+            .retain(|other| goes_on && other != scope && more.as_ref() != Some(other));
         self.payers.retain(|&attachment, _| match (&scope, whole) {
             (Scope::All, _) => false,
             (_, undone) => undone != Some(attachment),
@@ -221,18 +236,12 @@ impl<K: Kernel, C: Census> Live<K, C> {
         Some(self.undo_breathing(&scope, breathe))
     }
 
-    /// The scope without what will be changed later: of everything, the processes that an undo
-    /// knows of now.
-    fn as_it_is_now(&self, scope: &Scope, recorded: &BTreeSet<ProcessKey>) -> Scope {
-        if *scope != Scope::All {
-            return scope.clone();
-        }
-        let named = self.unfinished.iter().flat_map(Scope::named);
-        let recorded = recorded.iter().map(|&ProcessKey { pid, start }| {
-            let start = (start != UNKNOWN).then_some(start);
-            (pid, start)
-        });
-        Scope::Processes(named.chain(recorded).collect())
+    /// The programs that have leavers who are not all put back.
+    fn left_unfinished(&self) -> impl Iterator<Item = AttachmentId> {
+        self.unfinished.iter().filter_map(|scope| match scope {
+            Scope::Leavers(attachment, _) => Some(*attachment),
+            _ => None,
+        })
     }
 
     /// The scope with all processes of its program, those that have ended included: their rows say what their children

@@ -3,7 +3,7 @@
 use numad_core::{AttachmentId, Host as _, Outcome};
 use topology::{NodeId, Pid, Tid};
 
-use crate::fake::{FakePage, Hold, bind, move_action, move_first, set};
+use crate::fake::{FakePage, Hold, bind, bind_other, move_action, move_first, set};
 use crate::live_tests::bench;
 use crate::{ProcessKey, Scope};
 
@@ -27,6 +27,39 @@ fn processors_of_its_own_that_were_offline_are_its_own_when_they_are_back() {
     bench.fake.0.borrow_mut().offline = set("");
     for key in [own, newborn] {
         assert_eq!(bench.mask(key), "1-2,5-6");
+    }
+}
+
+/// Children were made faster than they were put back when their program was: the next program that is put back
+/// changes nothing about what they are owed.
+#[test]
+fn who_is_put_back_later_is_not_forgotten_for_another_program() {
+    for scope in [None, Some(Scope::All)] {
+        let (bench, [first, ..]) = bench();
+        let other = bench.fake.0.borrow_mut().add_process(500, 1, "0-7");
+        let mut live = bench.live();
+        bind(&mut live, first, "0-3");
+        let late = bench.fake.0.borrow_mut().spawn(Tid(100), 400, 400);
+        bench.fake.0.borrow_mut().parents.insert(Pid(400), Pid(1));
+        live.undo(&Scope::Program(AttachmentId(1), [(Pid(100), None)].into()));
+        let leavers = Scope::Leavers(AttachmentId(1), [(Pid(400), Some(late.start))].into());
+        let mut next = 600;
+        live.undo_breathing(&leavers, &mut || {
+            let mut world = bench.fake.0.borrow_mut();
+            world.add_task(400, next, Some("0-3"));
+            world.pass(std::time::Duration::from_millis(700));
+            next += 1;
+        });
+        assert!(live.is_unfinished());
+        let last = bench.fake.0.borrow_mut().add_task(400, next, Some("0-3"));
+        bind_other(&mut live, other, "4-7");
+        live.undo(&Scope::Program(AttachmentId(2), [(Pid(500), None)].into()));
+        let report = match scope {
+            None => live.undo_more(&mut || {}).unwrap(),
+            Some(all) => live.undo(&all),
+        };
+        assert!(report.is_complete() && !live.is_unfinished(), "{report:?}");
+        assert_eq!([bench.mask(last), bench.mask(other)], ["0-7", "0-7"]);
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-use numad_core::Refusal;
+use numad_core::{AttachmentId, Refusal};
 use topology::{CpuSet, Pid, StartTicks, TaskKey, Tid};
 
 use super::rule::{Case, Verdict, judge};
@@ -177,12 +177,15 @@ impl<K: Kernel, C: Census> Live<K, C> {
         let mut all = Heritage::default();
         let records = self.journal.records();
         let mut makers: BTreeSet<ProcessKey> = recorded.clone();
-        if let Scope::Leavers(attachment, _) = scope {
-            makers.extend(self.programs.get(attachment).into_iter().flatten());
-            match &self.undone {
-                Some((undone, heritage)) if undone == attachment => all.merge(heritage),
-                _ => {}
-            }
+        let left: Vec<AttachmentId> = match scope {
+            Scope::Leavers(attachment, _) => vec![*attachment],
+            Scope::All => self.left_unfinished().collect(),
+            Scope::Processes(_) | Scope::Program(..) => Vec::new(),
+        };
+        for attachment in left {
+            makers.extend(self.programs.get(&attachment).into_iter().flatten());
+            let undone = self.undone.get(&attachment);
+            undone.into_iter().for_each(|heritage| all.merge(heritage));
         }
         let heritages = makers.iter().filter_map(|&maker| records.heritage(maker));
         heritages.for_each(|heritage| all.merge(heritage));

@@ -101,11 +101,11 @@ impl Kernel for Bounded {
         self.query(pid, pages, statuses)
     }
 
-    fn of_no_file(&mut self, pid: Pid, pages: &[u64]) -> Vec<bool> {
+    fn of_files(&mut self, pid: Pid, pages: &[u64]) -> Vec<Option<bool>> {
         let asked = pages.to_vec();
-        let question = move || Linux.of_no_file(pid, &asked);
+        let question = move || Linux.of_files(pid, &asked);
         let answer = self.asker.ask(pid, QUESTION, question);
-        answer.unwrap_or_else(|_given_up| vec![false; pages.len()])
+        answer.unwrap_or_else(|_given_up| vec![None; pages.len()])
     }
 
     fn query_side_by_side(&mut self, calls: &mut [QueryCall<'_>], most: usize) -> Duration {

@@ -98,6 +98,8 @@ pub(crate) struct World {
     pub starts: BTreeMap<Pid, StartTicks>,
     /// The error that reading a mask ends in.
     pub masks_hidden: Option<Errno>,
+    /// The error that reading what a process maps ends in.
+    pub maps_hidden: Option<i32>,
     /// The error that looking at anything ends in.
     pub hidden: Option<i32>,
     /// Nanoseconds that every call waits that moves pages, before it does.
@@ -413,15 +415,14 @@ impl Kernel for Fake {
         Ok(())
     }
 
-    fn of_no_file(&mut self, pid: Pid, pages: &[u64]) -> Vec<bool> {
+    fn of_files(&mut self, pid: Pid, pages: &[u64]) -> Vec<Option<bool>> {
         let world = self.0.borrow();
-        let own = |page: &u64| {
-            let there = world.pages.get(&(pid, *page));
+        let of_file = |page: &u64| {
+            let there = world.pages.get(&(pid, *page))?;
             let mut shared = world.maps.get(&pid).into_iter().flatten();
-            there.is_some_and(|page| page.hold != Hold::OfFile)
-                && !shared.any(|range| range.offset_of(*page).is_some())
+            Some(there.hold == Hold::OfFile || shared.any(|range| range.offset_of(*page).is_some()))
         };
-        pages.iter().map(own).collect()
+        pages.iter().map(of_file).collect()
     }
 
     fn move_pages(
@@ -615,6 +616,9 @@ impl Census for Fake {
 
     fn shared(&self, pid: Pid) -> Seen<Vec<SharedRange>> {
         let world = self.0.borrow();
+        if let Some(errno) = world.maps_hidden {
+            return Seen::Hidden(errno);
+        }
         self.seen(Some(world.maps.get(&pid).cloned().unwrap_or_default()))
     }
 

@@ -179,10 +179,10 @@ impl Kernel for Faulty {
         self.fake.query_pages(pid, pages, statuses)
     }
 
-    fn of_no_file(&mut self, pid: Pid, pages: &[u64]) -> Vec<bool> {
+    fn of_files(&mut self, pid: Pid, pages: &[u64]) -> Vec<Option<bool>> {
         match self.strike("ask for files") {
-            Ok(()) => self.fake.of_no_file(pid, pages),
-            Err(_not_told) => vec![false; pages.len()],
+            Ok(()) => self.fake.of_files(pid, pages),
+            Err(_not_told) => vec![None; pages.len()],
         }
     }
 

@@ -94,10 +94,10 @@ pub trait Kernel: fmt::Debug {
         Duration::ZERO
     }
 
-    /// Which of these pages of a process are in memory and of no file, nor of memory that is shared by
-    /// its name: others have them only as those do that it was forked from, or made. No for all where
-    /// the kernel does not tell.
-    fn of_no_file(&mut self, pid: Pid, pages: &[u64]) -> Vec<bool>;
+    /// Which of these pages of a process are of a file, or of memory that is shared by its name. Others
+    /// have those that are not only as those do that it was forked from, or made. Nothing of pages that
+    /// are not in memory, and where the kernel does not tell.
+    fn of_files(&mut self, pid: Pid, pages: &[u64]) -> Vec<Option<bool>>;
 
     /// Moves pages to a node: with [`Reach::Alone`] those that no other process maps. Statuses of
     /// pages that were not tried, or not successfully, may be left as they are.
@@ -227,8 +227,8 @@ impl Kernel for Linux {
         sys::query_pages(number(pid.0)?, pages, statuses)
     }
 
-    fn of_no_file(&mut self, pid: Pid, pages: &[u64]) -> Vec<bool> {
-        pagemap::of_no_file(pid, pages)
+    fn of_files(&mut self, pid: Pid, pages: &[u64]) -> Vec<Option<bool>> {
+        pagemap::of_files(pid, pages)
     }
 
     fn query_side_by_side(&mut self, calls: &mut [QueryCall<'_>], most: usize) -> Duration {

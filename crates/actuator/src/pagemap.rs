@@ -8,8 +8,8 @@ use topology::Pid;
 
 use crate::sys;
 
-/// See [`crate::Kernel::of_no_file`]. Changes nothing.
-pub(crate) fn of_no_file(pid: Pid, pages: &[u64]) -> Vec<bool> {
+/// See [`crate::Kernel::of_files`]. Changes nothing.
+pub(crate) fn of_files(pid: Pid, pages: &[u64]) -> Vec<Option<bool>> {
     let (pagemap, page_bytes) = (
         File::open(format!("/proc/{pid}/pagemap")),
         sys::page_bytes(),
@@ -20,8 +20,9 @@ pub(crate) fn of_no_file(pid: Pid, pages: &[u64]) -> Vec<bool> {
         pagemap.read_exact_at(&mut entry, page / page_bytes * ENTRY_BYTES as u64)?;
         Ok(u64::from_ne_bytes(entry))
     };
-    let own = |&page: &u64| entry(page).is_ok_and(|bits| bits & (PRESENT | OF_FILE) == PRESENT);
-    pages.iter().map(own).collect()
+    let there = |page: u64| entry(page).ok().filter(|bits| bits & PRESENT != 0);
+    let of_file = |&page: &u64| there(page).map(|bits| bits & OF_FILE != 0);
+    pages.iter().map(of_file).collect()
 }
 
 const ENTRY_BYTES: usize = size_of::<u64>();
@@ -41,12 +42,13 @@ mod tests {
         let written = black_box(vec![1_u8; 1 << 20]);
         let inside = written.as_ptr().addr() as u64 + (1 << 19);
         // Its code is its file's, and was run by now.
-        let code = of_no_file as *const () as u64;
+        let code = of_files as *const () as u64;
         // Where nothing is mapped, and where nothing can be.
         let nowhere = [0, u64::MAX];
         let asked = [inside, code, nowhere[0], nowhere[1]];
-        assert_eq!(of_no_file(own, &asked), [true, false, false, false]);
-        assert_eq!(of_no_file(Pid(u32::MAX >> 1), &[inside]), [false]);
+        let told = of_files(own, &asked);
+        assert_eq!(told, [Some(false), Some(true), None, None]);
+        assert_eq!(of_files(Pid(u32::MAX >> 1), &[inside]), [None]);
         drop(black_box(written));
     }
 }

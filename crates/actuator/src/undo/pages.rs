@@ -64,8 +64,20 @@ struct Page {
     refused: Option<Refusal>,
     /// Whom its moves may concern.
     reach: Reach,
-    /// It lies in shared memory that strangers map, and that no row says we moved as such.
-    of_strangers: bool,
+    lies: Lies,
+}
+
+/// In what a page lies by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lies {
+    /// Where the program has it from us, as far as is known.
+    Here,
+    /// What its process shares could not be looked at.
+    Unseen,
+    /// In shared memory that strangers map, and that no row says we moved as such.
+    WithStrangers,
+    /// In a file that was mapped there since: what was moved is gone.
+    InFile,
 }
 
 impl Page {
@@ -85,16 +97,16 @@ impl Page {
             place: PageStatus::Absent,
             refused: None,
             reach: Reach::Alone,
-            of_strangers: false,
+            lies: Lies::Here,
         }
     }
 
+    fn is_there(&self) -> bool {
+        self.place != PageStatus::Absent && self.lies != Lies::InFile
+    }
+
     fn is_elsewhere(&self) -> bool {
-        match self.place {
-            PageStatus::On(node) => node != self.home.node,
-            PageStatus::Unknown(_) => true,
-            PageStatus::Absent => false,
-        }
+        self.is_there() && self.place != PageStatus::On(self.home.node)
     }
 
     /// Whether it went home and was taken away again, by us or by chance.
@@ -315,7 +327,9 @@ impl<K: Kernel, C: Census> Live<K, C> {
         for &process in living {
             let owner = owner_of(process);
             let of = (process.pid, process.start);
-            let ranges = aliases.of.get(&process.pid).map_or(&[][..], Vec::as_slice);
+            let ranges = aliases.of.get(&process.pid);
+            let lies = ranges.map_or(Lies::Unseen, |_seen| Lies::Here);
+            let ranges = ranges.map_or(&[][..], Vec::as_slice);
             let rows = |addresses| self.journal.records().homes_within(owner, addresses);
             for (address, home) in rows(part.addresses) {
                 if !ranges
@@ -323,7 +337,10 @@ impl<K: Kernel, C: Census> Live<K, C> {
                     .any(|range| range.offset_of(address).is_some())
                 {
                     let spot = (None, address);
-                    pages.push(Page::new((owner, address, home), of, (address, spot)));
+                    pages.push(Page {
+                        lies,
+                        ..Page::new((owner, address, home), of, (address, spot))
+                    });
                 }
             }
             for (object, places) in &part.shared {
@@ -333,10 +350,14 @@ impl<K: Kernel, C: Census> Live<K, C> {
                     let rows = rows((range.start, range.end)).filter_map(|(address, home)| {
                         Some((address, range.offset_of(address)?, home))
                     });
+                    let lies = match aliases.strange.contains(object) {
+                        true => Lies::WithStrangers,
+                        false => Lies::Here,
+                    };
                     pages.extend(rows.filter(within).map(|(address, offset, home)| {
                         let spot = (Some(*object), offset);
                         Page {
-                            of_strangers: aliases.strange.contains(object),
+                            lies,
                             ..Page::new((owner, address, home), of, (address, spot))
                         }
                     }));
@@ -542,15 +563,19 @@ impl<K: Kernel, C: Census> Live<K, C> {
             let page = &mut pages[index];
             match page.spot.0 {
                 None => private.entry(page.pid).or_default().push(index),
-                Some(_) if page.of_strangers => {}
+                Some(_) if page.lies == Lies::WithStrangers => {}
                 Some(_) => page.reach = Reach::Program,
             }
         }
         for (pid, of_one) in private {
             let addresses: Vec<u64> = of_one.iter().map(|&index| pages[index].address).collect();
-            let own = self.kernel.of_no_file(pid, &addresses);
-            for (index, _) in of_one.into_iter().zip(own).filter(|(_, own)| *own) {
-                pages[index].reach = Reach::Program;
+            let of_files = self.kernel.of_files(pid, &addresses);
+            for (index, of_file) in of_one.into_iter().zip(of_files) {
+                match (of_file, pages[index].lies) {
+                    (Some(false), _) => pages[index].reach = Reach::Program,
+                    (Some(true), Lies::Here) => pages[index].lies = Lies::InFile,
+                    _ => {}
+                }
             }
         }
     }
@@ -603,7 +628,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             for page in of_one {
                 if page.is_elsewhere() {
                     kept.push(page);
-                } else if page.place != PageStatus::Absent {
+                } else if page.is_there() {
                     report.pages_restored += 1;
                     over.push(page.name);
                 } else if shared {
@@ -637,7 +662,7 @@ fn tangled(pages: &[Page], bits: u32) -> Vec<Vec<usize>> {
         groups.entry(block(page)).or_default();
     }
     for (index, page) in pages.iter().enumerate() {
-        if page.place != PageStatus::Absent
+        if page.is_there()
             && let Some(group) = groups.get_mut(&block(page))
         {
             group.push(index);

@@ -13,6 +13,7 @@ numadctl attach $program --policy interleave || fail "attach"
 refused() { numadctl explain $program --last 400 | grep -q "not allowed by the target's cpuset or memory policy"; }
 within 60 refused || fail "nobody said why pages stay"
 homes $program | grep -q 'N[^1]=' && fail "pages were moved: $(homes $program)"
+numadctl detach $program || fail "detach"
 numadctl attach $program --policy deloc || fail "attach anew"
 bound() { masks $program | awk '{print $2}' | sort -u | grep -qv '^0-7$'; }
 within 60 bound || fail "no thread was placed"

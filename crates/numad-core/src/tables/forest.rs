@@ -54,38 +54,15 @@ const POINTS_MAX: usize = 1 << 14;
 /// Samples of one thread on one page, in parts of [`SAMPLE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Point {
-    tag: u64,
-    seat: Seat,
+    pub tag: Tag,
+    pub seat: Seat,
     /// Since the last fading.
-    live: u16,
+    pub live: u16,
     /// Before, faded.
-    past: u16,
+    pub past: u16,
 }
 
 impl Point {
-    pub(crate) const fn tag(self) -> Tag {
-        Tag::from_word(self.tag)
-    }
-
-    pub(crate) const fn seat(self) -> Seat {
-        self.seat
-    }
-
-    /// Those since the last fading.
-    pub(crate) const fn live(self) -> u16 {
-        self.live
-    }
-
-    /// Those before, faded.
-    pub(crate) const fn past(self) -> u16 {
-        self.past
-    }
-
-    /// Has it be of another page.
-    pub(super) const fn be_of(&mut self, tag: Tag) {
-        self.tag = tag.word();
-    }
-
     /// All samples of it, faded.
     pub(crate) fn samples(self) -> u32 {
         u32::from(self.live) + u32::from(self.past)
@@ -95,7 +72,7 @@ impl Point {
 /// The samples of one program, by page and thread.
 #[derive(Debug, Default)]
 pub(crate) struct Forest {
-    fresh: Vec<(u64, Seat)>,
+    fresh: Vec<(Tag, Seat)>,
     /// In order of page and seat.
     points: Vec<Point>,
     gammas: Gammas,
@@ -161,7 +138,7 @@ impl Blocks {
 
     /// How memory around a page is dealt out.
     pub(crate) fn grain(&self, at: Tag) -> Grain {
-        self.grains.at(at.word())
+        self.grains.at(at)
     }
 
     /// Users of all blocks, those of one after those of the other.
@@ -205,7 +182,7 @@ impl Forest {
     /// Notes one sample.
     #[inline]
     pub(crate) fn note(&mut self, tag: Tag, seat: Seat) {
-        self.fresh.push((tag.word(), seat));
+        self.fresh.push((tag, seat));
     }
 
     /// Keeps those samples of this window of which a question says yes; tells how many went.
@@ -218,10 +195,10 @@ impl Forest {
     /// Whether a thread was seen before on memory around a page: there by one of the next samples
     /// to either side.
     pub(crate) fn knows(&self, tag: Tag, seat: Seat) -> bool {
-        let at = self.points.partition_point(|point| point.tag < tag.word());
+        let at = self.points.partition_point(|point| point.tag < tag);
         let around = at.saturating_sub(AROUND)..(at + AROUND).min(self.points.len());
         let mut around = self.points[around].iter();
-        around.any(|point| point.seat == seat && point.tag().space() == tag.space())
+        around.any(|point| point.seat == seat && point.tag.space() == tag.space())
     }
 
     /// Samples by page and thread, in this order.
@@ -291,7 +268,7 @@ impl Forest {
         for block in blocks.iter().filter(Block::is_shared) {
             let points = &mut self.points[block.points];
             points.iter_mut().for_each(|point| point.past = 0);
-            changed.push((points[0].tag(), points[points.len() - 1].tag()));
+            changed.push((points[0].tag, points[points.len() - 1].tag));
         }
         self.points.retain(|point| point.samples() > 0);
         changed
@@ -303,7 +280,7 @@ impl Forest {
         let users = |page: &[Point]| {
             let used = page.iter().filter(|point| point.live > 0);
             let used = used.map(|point| (point.seat, u32::from(point.live)));
-            (page[0].tag(), used.collect())
+            (page[0].tag, used.collect())
         };
         pages.filter(|page| page.len() > 1).map(users)
     }
@@ -311,7 +288,7 @@ impl Forest {
     /// Whether a thread used a page in this window.
     pub(crate) fn is_used(&self, tag: Tag, seat: Seat) -> bool {
         let key = |point: &Point| (point.tag, point.seat);
-        let at = self.points.binary_search_by_key(&(tag.word(), seat), key);
+        let at = self.points.binary_search_by_key(&(tag, seat), key);
         at.is_ok_and(|at| self.points[at].live > 0)
     }
 
@@ -323,7 +300,7 @@ impl Forest {
         self.settle();
         self.points.retain(|point| {
             !seats.contains(usize::from(point.seat))
-                && !spaces.contains(usize::from(point.tag().space()))
+                && !spaces.contains(usize::from(point.tag.space()))
         });
     }
 
@@ -385,7 +362,8 @@ fn make_way(points: &mut Vec<Point>) {
     if points.len() > POINTS_MAX {
         // Windows that were joined have more without any that has faded. All of it would go at
         // once, so chance says which stay: the same for as long as they are joined.
-        let chance = |point: &Point| Tag::from_word(point.tag ^ u64::from(point.seat)).spread();
+        let chance =
+            |point: &Point| Tag::from_word(point.tag.word() ^ u64::from(point.seat)).spread();
         points.select_nth_unstable_by_key(POINTS_MAX, chance);
         points.truncate(POINTS_MAX);
         points.sort_unstable_by_key(|point| (point.tag, point.seat));
@@ -401,7 +379,7 @@ const MASK: u64 = (1 << DIGIT) - 1;
 
 /// Sorts by page and seat: by a few bits after the other from the last on, but for those that are
 /// the same in all.
-fn sort(noted: &mut Vec<(u64, Seat)>) {
+fn sort(noted: &mut Vec<(Tag, Seat)>) {
     if noted.len() < RADIX_MIN {
         noted.sort_unstable();
         return;
@@ -409,11 +387,11 @@ fn sort(noted: &mut Vec<(u64, Seat)>) {
     let mut differs = (0, 0);
     for one in &*noted {
         differs = (
-            differs.0 | one.0 ^ noted[0].0,
+            differs.0 | one.0.word() ^ noted[0].0.word(),
             differs.1 | one.1 ^ noted[0].1,
         );
     }
-    let mut spare = vec![(0, 0); noted.len()];
+    let mut spare = noted.clone();
     let (mut pages, mut seats) = (differs.0, u64::from(differs.1));
     while seats != 0 {
         let shift = seats.trailing_zeros();
@@ -422,7 +400,7 @@ fn sort(noted: &mut Vec<(u64, Seat)>) {
     }
     while pages != 0 {
         let shift = pages.trailing_zeros();
-        by_digit(noted, &mut spare, |one| one.0 >> shift & MASK);
+        by_digit(noted, &mut spare, |one| one.0.word() >> shift & MASK);
         pages &= !(MASK << shift);
     }
 }
@@ -430,9 +408,9 @@ fn sort(noted: &mut Vec<(u64, Seat)>) {
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "a digit is small")]
 fn by_digit(
-    noted: &mut Vec<(u64, Seat)>,
-    spare: &mut Vec<(u64, Seat)>,
-    digit: impl Fn(&(u64, Seat)) -> u64,
+    noted: &mut Vec<(Tag, Seat)>,
+    spare: &mut Vec<(Tag, Seat)>,
+    digit: impl Fn(&(Tag, Seat)) -> u64,
 ) {
     let mut place = [0_u32; 1 << DIGIT];
     for one in &*noted {
@@ -519,7 +497,7 @@ impl<'a> Search<'a> {
 
     /// Takes the points of the next page.
     fn add(&mut self, page: &[Point]) {
-        let first = page[0].tag;
+        let first = page[0].tag.word();
         let last = self.parts.last();
         let start = self.blocks.last().copied().unwrap_or(0);
         // The last part is the last page, for nothing was joined since it came.

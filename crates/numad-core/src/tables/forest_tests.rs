@@ -119,7 +119,7 @@ fn find(work: &Work, samples: usize, dice: &mut Dice) -> (f64, f64, usize) {
             None => 0,
             Some(before) => {
                 let [low, high] =
-                    [before, block.points.start].map(|at| forest.points()[at].tag().page());
+                    [before, block.points.start].map(|at| forest.points()[at].tag.page());
                 border(low, high)
             }
         })
@@ -376,7 +376,7 @@ fn what_has_faded_most_makes_room() {
             forest.note(tag(window << 20 | page), 0);
         }
         assert!(forest.blocks(4).len() <= POINTS_MAX && forest.points().len() <= POINTS_MAX);
-        let of_this = |point: &&Point| point.tag().page() >> 20 == window;
+        let of_this = |point: &&Point| point.tag.page() >> 20 == window;
         assert_eq!(forest.points().iter().filter(of_this).count() as u64, most);
     }
 }
@@ -397,7 +397,7 @@ fn of_windows_that_were_joined_there_are_no_fewer_samples_than_of_one() {
     let of = |is: &dyn Fn(&Point) -> bool| forest.points().iter().filter(|one| is(one)).count();
     let (one, early) = (
         of(&|one| one.seat == 0),
-        of(&|one| one.tag().page() < 1 << 20),
+        of(&|one| one.tag.page() < 1 << 20),
     );
     assert!(one.abs_diff(POINTS_MAX / 2) < POINTS_MAX / 20, "{one}");
     assert!(early.abs_diff(POINTS_MAX / 5) < POINTS_MAX / 20, "{early}");
@@ -420,7 +420,7 @@ fn of_samples_that_are_too_many_those_stay_that_are_wanted() {
         forest
             .points()
             .iter()
-            .all(|point| point.tag().page() % 2 == 1)
+            .all(|point| point.tag.page() % 2 == 1)
     );
 }
 
@@ -465,13 +465,13 @@ proptest! {
             prop_assert!(!block.points.is_empty());
             at = block.points.end;
             let points = &forest.points()[block.points.clone()];
-            let spaces: Vec<LocalSpace> = points.iter().map(|point| point.tag().space()).collect();
+            let spaces: Vec<LocalSpace> = points.iter().map(|point| point.tag.space()).collect();
             prop_assert!(spaces.iter().all(|&space| space == spaces[0]));
             let all: u64 = points.iter().map(|point| u64::from(point.samples())).sum();
             prop_assert_eq!(block.samples(), all);
         }
         prop_assert_eq!(at, forest.points().len());
-        prop_assert!(forest.points().is_sorted_by_key(|point| (point.tag(), point.seat)));
+        prop_assert!(forest.points().is_sorted_by_key(|point| (point.tag, point.seat)));
         let again = forest.blocks(12);
         prop_assert_eq!(again, blocks);
     }
@@ -491,8 +491,8 @@ fn an_era_begins_with_what_is_used_now_and_what_is_somebodys_own() {
     }
     let changed = forest.begin_anew(8);
     let pages = |seat| {
-        let points = forest.points().iter().filter(|point| point.seat() == seat);
-        points.map(|point| point.tag().page()).collect::<Vec<u64>>()
+        let points = forest.points().iter().filter(|point| point.seat == seat);
+        points.map(|point| point.tag.page()).collect::<Vec<u64>>()
     };
     assert_eq!(pages(1), (0..64).collect::<Vec<u64>>());
     assert_eq!(pages(4), (4096..4128).collect::<Vec<u64>>());

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::forest::{Point, border};
-use super::pages::PAGE_BITS;
+use super::pages::{PAGE_BITS, Tag};
 
 /// How large chunks are in which a program deals out its memory: neighbours within one are of the
 /// same thread, and beyond it of others.
@@ -64,8 +64,8 @@ impl Neighbours {
 
     #[inline]
     fn add(&mut self, one: Point, other: Point) {
-        let apart = (u64::BITS - (one.tag().word() ^ other.tag().word()).leading_zeros()) as usize;
-        let counts = match one.seat() == other.seat() {
+        let apart = (u64::BITS - (one.tag.word() ^ other.tag.word()).leading_zeros()) as usize;
+        let counts = match one.seat == other.seat {
             true => &mut self.alike,
             false => &mut self.unlike,
         };
@@ -101,7 +101,7 @@ impl Neighbours {
 
 /// How memory is dealt out, by the first page of each stretch that is dealt out alike, ascending.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Grains(pub(super) Vec<(u64, Grain)>);
+pub(super) struct Grains(pub(super) Vec<(Tag, Grain)>);
 
 /// A stretch that is told apart has one of so many parts of all samples.
 const STRETCHES_MAX: usize = 8;
@@ -120,27 +120,27 @@ impl Grains {
         let (Some(first), Some(last)) = (points.first(), points.last()) else {
             return Neighbours::NONE;
         };
-        if points.len() < least || first.tag() == last.tag() {
-            self.0.push((first.tag().word(), Grain::NONE));
+        if points.len() < least || first.tag == last.tag {
+            self.0.push((first.tag, Grain::NONE));
             return Neighbours::of(points);
         }
         let begin = self.0.len();
-        let border = border(first.tag().word(), last.tag().word());
+        let border = border(first.tag.word(), last.tag.word());
         let (low, high) =
-            points.split_at(points.partition_point(|point| point.tag().word() < border));
+            points.split_at(points.partition_point(|point| point.tag.word() < border));
         let mut all = self.add(low, least);
         all.add(low[low.len() - 1], high[0]);
         all.add_all(&self.add(high, least));
         let grain = all.grain();
         if grain != Grain::NONE {
             self.0.truncate(begin);
-            self.0.push((first.tag().word(), grain));
+            self.0.push((first.tag, grain));
         }
         all
     }
 
     /// Of the stretch that a page is in.
-    pub(super) fn at(&self, tag: u64) -> Grain {
+    pub(super) fn at(&self, tag: Tag) -> Grain {
         let after = self.0.partition_point(|(first, _)| *first <= tag);
         let stretch = after.checked_sub(1).map(|at| self.0[at].1);
         stretch.unwrap_or_default()

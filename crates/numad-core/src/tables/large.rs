@@ -19,7 +19,7 @@ pub(crate) const fn bits_in_large(shift: u32) -> u32 {
 #[derive(Debug)]
 pub(crate) struct LargePages {
     bits: u32,
-    homes: BTreeMap<u64, Option<u16>>,
+    homes: BTreeMap<Tag, Option<u16>>,
 }
 
 impl LargePages {
@@ -42,7 +42,7 @@ impl LargePages {
 
     /// Takes what was looked up of a small page.
     pub(crate) fn learn(&mut self, tag: Tag, home: Option<u16>, is_large: bool) {
-        let first = self.first(tag);
+        let first = first_in_large(tag, self.bits);
         if is_large {
             self.homes.insert(first, home);
         } else if !self.homes.is_empty() {
@@ -52,7 +52,7 @@ impl LargePages {
 
     /// Notes where small pages are: all of theirs is there.
     pub(crate) fn set_home(&mut self, tag: Tag, home: Option<u16>) {
-        let first = self.first(tag);
+        let first = first_in_large(tag, self.bits);
         if let Some(known) = self.homes.get_mut(&first) {
             *known = home;
         }
@@ -60,7 +60,7 @@ impl LargePages {
 
     /// Where the large page is that begins with this one; none if none does.
     pub(crate) fn home(&self, first: Tag) -> Option<Option<u16>> {
-        self.homes.get(&first.word()).copied()
+        self.homes.get(&first).copied()
     }
 
     /// The last small page of a large one that begins here; any other is its own.
@@ -76,17 +76,10 @@ impl LargePages {
         let mut firsts = self.homes.keys().copied().peekable();
         let mut gathered = false;
         for point in points {
-            let word = point.tag().word();
-            let of_page = word >> self.bits;
-            while firsts
-                .next_if(|first| first >> self.bits < of_page)
-                .is_some()
-            {}
-            let first = firsts
-                .peek()
-                .filter(|&&first| first >> self.bits == of_page);
-            if let Some(&first) = first.filter(|&&first| first != word) {
-                point.be_of(Tag::from_word(first));
+            let first = first_in_large(point.tag, self.bits);
+            while firsts.next_if(|known| *known < first).is_some() {}
+            if firsts.peek() == Some(&first) && point.tag != first {
+                point.tag = first;
                 gathered = true;
             }
         }
@@ -96,17 +89,18 @@ impl LargePages {
     /// Forgets those of which no samples are kept.
     pub(crate) fn retain(&mut self, points: &[Point]) {
         let bits = self.bits;
-        let sampled = points.iter().map(|point| point.tag().word() >> bits);
+        let sampled = points.iter().map(|point| first_in_large(point.tag, bits));
         let mut sampled = sampled.peekable();
         self.homes.retain(|&first, _| {
-            while sampled.next_if(|&page| page < first >> bits).is_some() {}
-            sampled.peek() == Some(&(first >> bits))
+            while sampled.next_if(|page| *page < first).is_some() {}
+            sampled.peek() == Some(&first)
         });
     }
+}
 
-    const fn first(&self, tag: Tag) -> u64 {
-        tag.word() >> self.bits << self.bits
-    }
+/// The first small page in the large one that a page would be part of.
+const fn first_in_large(tag: Tag, bits: u32) -> Tag {
+    Tag::from_word(tag.word() >> bits << bits)
 }
 
 #[cfg(test)]
@@ -148,7 +142,7 @@ mod tests {
         forest.gather(&large);
         let points = forest.points().iter();
         let points: Vec<(u64, u16, u32)> = points
-            .map(|point| (point.tag().page(), point.seat(), point.samples()))
+            .map(|point| (point.tag.page(), point.seat, point.samples()))
             .collect();
         let all = [
             (0x1ff, 0, 16),

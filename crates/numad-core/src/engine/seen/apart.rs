@@ -65,7 +65,7 @@ pub(super) fn samples_on(
     let own = own.filter(move |(_, home)| home.map(usize::from) == Some(node));
     own.filter_map(|(point, _)| {
         let samples = f64::from(point.samples()) / f64::from(SAMPLE);
-        Some((positions.of(point.seat())?, samples))
+        Some((positions.of(point.seat)?, samples))
     })
 }
 
@@ -91,7 +91,7 @@ pub(super) fn users_on(
 /// docs/measurements.md.
 pub(super) fn is_mixed(points: &[Point], all: u64, bits: u32) -> bool {
     let (mut mixed, mut rest) = (0, 0);
-    let number = |point: &Point| point.tag().page() >> bits;
+    let number = |point: &Point| point.tag.page() >> bits;
     for piece in points.chunk_by(|one, other| number(one) == number(other)) {
         let (own, samples) = most_of(piece);
         match own * 2 <= samples {
@@ -108,21 +108,21 @@ pub(super) fn is_mixed(points: &[Point], all: u64, bits: u32) -> bool {
 /// Samples of the thread that has more than half of a piece, if one has, and all (the vote of Boyer
 /// and Moore). If none has, the first figure is no more than half.
 fn most_of(piece: &[Point]) -> (u32, u32) {
-    let (mut seat, mut lead, mut all) = (piece[0].seat(), 0, 0);
+    let (mut seat, mut lead, mut all) = (piece[0].seat, 0, 0);
     for point in piece {
         let samples = point.samples();
         all += samples;
-        if point.seat() == seat {
+        if point.seat == seat {
             lead += samples;
         } else if samples <= lead {
             lead -= samples;
         } else {
-            (seat, lead) = (point.seat(), samples - lead);
+            (seat, lead) = (point.seat, samples - lead);
         }
     }
     if lead == 0 {
         return (0, all);
     }
-    let own = piece.iter().filter(|point| point.seat() == seat);
+    let own = piece.iter().filter(|point| point.seat == seat);
     (own.map(|point| point.samples()).sum(), all)
 }

@@ -43,7 +43,7 @@ impl Extents {
     ) -> Range<usize> {
         let begin = self.fill(all, block, grain).start;
         if !large.is_empty() {
-            let sampled = all[block.points.clone()].iter().map(|point| point.tag());
+            let sampled = all[block.points.clone()].iter().map(|point| point.tag);
             let whole = sampled.filter(|&tag| large.home(tag).is_some());
             let whole = whole.map(|tag| tag.page()..large.last(tag).page() + 1);
             self.ranges.extend(whole);
@@ -62,7 +62,7 @@ impl Extents {
         without(&self.ranges[filled.clone()], &foreign, &mut ranges);
         let sampled = all[block.points.clone()]
             .iter()
-            .map(|point| point.tag().page());
+            .map(|point| point.tag.page());
         ranges.extend(sampled.map(|page| page..page + 1));
         self.ranges.truncate(filled.start);
         join(&mut ranges, 0);
@@ -72,15 +72,12 @@ impl Extents {
 
     fn fill(&mut self, all: &[Point], block: &Block<'_>, grain: Grain) -> Range<usize> {
         let points = &all[block.points.clone()];
-        let (first, last) = (
-            points[0].tag().page(),
-            points[points.len() - 1].tag().page(),
-        );
+        let (first, last) = (points[0].tag.page(), points[points.len() - 1].tag.page());
         let begin = self.ranges.len();
         self.gaps.clear();
         let steps = points
             .windows(2)
-            .map(|two| two[1].tag().page() - two[0].tag().page());
+            .map(|two| two[1].tag.page() - two[0].tag.page());
         self.gaps.extend(steps.filter(|&gap| gap > 0));
         self.ranges.push(first..first + 1);
         let within = grain.around(first).zip(grain.around(last));
@@ -106,7 +103,7 @@ impl Extents {
         }
         let beside = |index: Option<usize>| {
             let point = index.and_then(|index| all.get(index))?;
-            (point.tag().space() == points[0].tag().space()).then(|| point.tag().page())
+            (point.tag.space() == points[0].tag.space()).then(|| point.tag.page())
         };
         let before = beside(block.points.start.checked_sub(1));
         let after = beside(Some(block.points.end));

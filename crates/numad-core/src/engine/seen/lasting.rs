@@ -100,9 +100,9 @@ impl Lasting {
         for stretch in points.chunks(STRETCH) {
             counts.fill((0, 0));
             for point in stretch {
-                if let Some(node) = nodes.of(point.seat()) {
-                    counts[node].0 += u32::from(point.past());
-                    counts[node].1 += u32::from(point.live());
+                if let Some(node) = nodes.of(point.seat) {
+                    counts[node].0 += u32::from(point.past);
+                    counts[node].1 += u32::from(point.live);
                 }
             }
             self.hold(&counts, &nodes.parts);

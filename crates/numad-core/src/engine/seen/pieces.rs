@@ -148,16 +148,13 @@ impl Pieces {
     }
 
     fn block(&self, tag: Tag) -> Option<&Known> {
-        let after = self
-            .blocks
-            .partition_point(|block| block.first.word() <= tag.word());
+        let after = self.blocks.partition_point(|block| block.first <= tag);
         let block = self.blocks[..after].last()?;
-        (tag.word() <= block.last.word()).then_some(block)
+        (tag <= block.last).then_some(block)
     }
 
     fn piece(&self, tag: Tag) -> Option<&Piece> {
-        let place = |piece: &Piece| piece.tag.word();
-        let at = self.pieces.binary_search_by_key(&tag.word(), place);
+        let at = self.pieces.binary_search_by_key(&tag, |piece| piece.tag);
         self.pieces.get(at.ok()?)
     }
 }
@@ -218,8 +215,8 @@ impl Seen {
             let told = (block.users, points);
             let lasts = self.lasted.learn(&mut learned, told, &nodes) || !self.by_blocks;
             found.blocks.push(Known {
-                first: points[0].tag(),
-                last: self.large.last(points[points.len() - 1].tag()),
+                first: points[0].tag,
+                last: self.large.last(points[points.len() - 1].tag),
                 users: match lasts {
                     true => positions.users(&block, &mut found.users),
                     false => everyone.clone(),
@@ -228,8 +225,8 @@ impl Seen {
                 is_apart: apart,
                 is_cut: bits > 0,
                 is_dealt: block.users.len() == 1
-                    && self.large.home(points[0].tag()).is_none()
-                    && blocks.grain(points[0].tag()) != Grain::default(),
+                    && self.large.home(points[0].tag).is_none()
+                    && blocks.grain(points[0].tag) != Grain::default(),
                 lasts,
             });
         }
@@ -259,7 +256,7 @@ impl Seen {
         let mut extents = Extents::default();
         let points = self.forest.points();
         let places = blocks.iter().map(|block| {
-            let first = points[block.points.start].tag();
+            let first = points[block.points.start].tag;
             let foreign = self.shares.foreign(first.space());
             let grain = blocks.grain(first);
             extents.add(points, (&block, grain), foreign, &self.large)
@@ -307,7 +304,7 @@ impl Seen {
     ) {
         let all = self.forest.points();
         let mut rest = block.points.clone();
-        let local = all[rest.start].tag().space();
+        let local = all[rest.start].tag.space();
         let Some(space) = self.spaces.at(local).map(|space| space.id) else {
             return;
         };
@@ -323,11 +320,11 @@ impl Seen {
             .iter()
             .map(|(home, users)| (*home, Users::of(users)))
             .collect();
-        let number = |point: &Point| point.tag().page() >> block.bits;
+        let number = |point: &Point| point.tag.page() >> block.bits;
         while !rest.is_empty() {
             let number = number(&all[rest.start]);
             let own = number << block.bits..(number + 1) << block.bits;
-            let is_beyond = |point: &Point| point.tag().page() >= own.end;
+            let is_beyond = |point: &Point| point.tag.page() >= own.end;
             let beyond = all[rest.clone()].iter().position(is_beyond);
             let points = rest.start..beyond.map_or(rest.end, |beyond| rest.start + beyond);
             rest.start = points.end;
@@ -387,7 +384,7 @@ impl Seen {
             return 0;
         }
         let points = &self.forest.points()[block.points.clone()];
-        let mut tags = points.iter().map(|point| point.tag());
+        let mut tags = points.iter().map(|point| point.tag);
         let has_large = !self.large.is_empty() && tags.any(|tag| self.large.home(tag).is_some());
         let least_bits = if has_large { self.large.bits() } else { 0 };
         let bits = |pages: u64| pages.next_power_of_two().trailing_zeros().max(least_bits);
@@ -416,7 +413,7 @@ impl Seen {
         // The first of those with most.
         let most = bench.votes.iter().rev().max_by_key(|vote| vote.1);
         bench.most = most.map(|&(home, _)| home);
-        let first = self.forest.points()[points.start].tag();
+        let first = self.forest.points()[points.start].tag;
         let Some(home) = bench.most else {
             bench.parts.push(Part {
                 tag: first,
@@ -456,7 +453,7 @@ impl Seen {
                 });
             }
         }
-        bench.parts.sort_unstable_by_key(|part| part.tag.word());
+        bench.parts.sort_unstable_by_key(|part| part.tag);
     }
 
     /// Looks up where the sampled pages of a block are, as far as they are tracked, and tells whether
@@ -475,7 +472,7 @@ impl Seen {
         counts.begin(nodes.count());
         let mut last = None;
         for (point, (known, is_large)) in points.iter().zip(homes) {
-            let tag = point.tag();
+            let tag = point.tag;
             let place = match last {
                 Some((same, place)) if same == tag => place,
                 _ => self.place(tag, &mut found.inside),
@@ -486,7 +483,7 @@ impl Seen {
             };
             (*known, *is_large) = place;
             if let (true, Some(home)) = (may_be, *known)
-                && let Some(node) = nodes.of(point.seat())
+                && let Some(node) = nodes.of(point.seat)
             {
                 counts.put(node, usize::from(home), point.samples());
             }
@@ -522,10 +519,10 @@ impl Seen {
         let large = &found.large[points.clone()];
         let points = &self.forest.points()[points];
         while let Some(point) = points.get(at) {
-            let (tag, first) = (point.tag(), at);
+            let (tag, first) = (point.tag, at);
             let page = tag.page();
             let mut samples = 0;
-            while let Some(point) = points.get(at).filter(|point| point.tag() == tag) {
+            while let Some(point) = points.get(at).filter(|point| point.tag == tag) {
                 samples += point.samples();
                 at += 1;
             }
@@ -650,7 +647,7 @@ fn infer_talk(
     (block, points, large): (&Block<'_>, &[Point], &[bool]),
     positions: &Positions,
 ) {
-    if shares.is_told(points[0].tag().space()) {
+    if shares.is_told(points[0].tag.space()) {
         return;
     }
     let all = block.samples() as f64;

@@ -3,7 +3,7 @@
 //!
 //! Two views of the same machine:
 //!
-//! - [`placement_distance`] with [`Prices`] is the cheap one, asked for every window: communication
+//! - [`placement_distances`] with [`Prices`] is the cheap one, asked for every window: communication
 //!   times distance, against the price of moving.
 //! - [`MachineModel`] with [`solve`] is the full one: where accesses go decides how long each takes,
 //!   how long each takes decides how many there are, until both agree. [`Demand`] asks it about a
@@ -28,27 +28,18 @@ pub use program::{Demand, PlacementCost, asked_gbps};
 pub use worth::Worth;
 pub(crate) use worth::{uses_by_node, way};
 
-/// Amount of communication times distance, summed over all pairs: lower is better.
+/// Amount of communication times distance, summed over all pairs, for each of several placements:
+/// lower is better. Most of the work is to find out who talks.
 ///
 /// Distances are those of the SLIT, so that all-local communication costs 10 per unit. A pair whose
-/// two directions differ costs their mean. `node_of` names the node of each task by position; a task
-/// whose node is not known counts with the mean distance to all nodes, as if it were put anywhere.
+/// two directions differ costs their mean. A placement names the node of each task by position; a
+/// task whose node is not known counts with the mean distance to all nodes, as if it were put
+/// anywhere.
 ///
 /// # Panics
-/// When `node_of` is not as long as the matrix, or a node is not in `distances`.
+/// When a placement is not as long as the matrix, or a node is not in `distances`.
 #[must_use]
-pub fn placement_distance(
-    matrix: &CommMatrix,
-    node_of: &[Option<usize>],
-    distances: &Distances,
-) -> f64 {
-    assert_eq!(node_of.len(), matrix.count(), "one node for each task");
-    let [distance] = placement_distances(matrix, [node_of], distances);
-    distance
-}
-
-/// The same of several placements: most of the work is to find out who talks.
-pub(crate) fn placement_distances<const COUNT: usize>(
+pub fn placement_distances<const COUNT: usize>(
     matrix: &CommMatrix,
     placements: [&[Option<usize>]; COUNT],
     distances: &Distances,
@@ -239,7 +230,7 @@ mod tests {
     #[track_caller]
     fn check_distance(nodes: &[Option<usize>], expected: f64) {
         let matrix = matrix(4, &[(0, 1, 100), (2, 3, 10), (0, 3, 1)]);
-        let found = placement_distance(&matrix, nodes, &distances("2x2@10,20"));
+        let [found] = placement_distances(&matrix, [nodes], &distances("2x2@10,20"));
         assert!((found - expected).abs() < 1e-9, "{found} != {expected}");
     }
 

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use numad_core::cost::placement_distance;
+use numad_core::cost::placement_distances;
 use numad_core::{Proposal, Settings, Time};
 use testkit::{Dice, Scene};
 
@@ -10,7 +10,10 @@ const MACHINES: &[&str] = &["2x2", "2x3", "2x4", "3x2", "3x2@10,15,30;25,10,18;4
 
 /// What a placement costs: amounts times distance.
 fn cost(scene: &Scene, places: &[Option<usize>]) -> f64 {
-    placement_distance(&scene.live, places, scene.as_program().topology.distances())
+    let program = scene.as_program();
+    let distances = program.topology.distances();
+    let [distance] = placement_distances(&scene.live, [places], distances);
+    distance
 }
 
 /// What the best of all placements costs that no node is too small for.

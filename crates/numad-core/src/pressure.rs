@@ -44,20 +44,11 @@ pub(crate) struct Pressure {
     model: MachineModel,
     /// Share of each controller that is used, by everyone.
     used: Vec<f64>,
-    /// What controllers can deliver is estimated.
-    guessed: bool,
+    /// What controllers can deliver is estimated: enough to doubt a plan, and never to make one.
+    pub guessed: bool,
 }
 
 impl Pressure {
-    /// What estimates say of what the samples of this program tell: enough to doubt a plan, and
-    /// never to make one.
-    pub(crate) fn guessed(model: &MachineModel, others: &[f64], program: &Program<'_>) -> Self {
-        Self {
-            guessed: true,
-            ..Self::sampled(model, others, program)
-        }
-    }
-
     /// Whether what controllers can deliver is known.
     pub(crate) const fn is_known(&self) -> bool {
         !self.guessed
@@ -215,8 +206,8 @@ impl FullModel<'_> {
     /// So the plan is held against the better of the two ways to stay: it is worth what it brings
     /// beside what its pages bring without it.
     pub(crate) fn worth(&self, plan: &ThreadPlan<'_>, price_ns: f64) -> Worth {
-        let goes = |page: &Page| plan.follows(page).or(page.node());
-        let comes = |page: &Page| plan.follows_in_place(page).or(page.node());
+        let goes = |page: &Page| plan.leads(page).1.or(page.node());
+        let comes = |page: &Page| plan.leads(page).0.or(page.node());
         let before = self.demand.cost(plan.before, comes).sum_ns();
         let after = self.demand.cost(plan.after, goes).sum_ns();
         Worth {
@@ -264,21 +255,15 @@ pub(crate) struct ThreadPlan<'a> {
 }
 
 impl ThreadPlan<'_> {
-    /// Where a page would go after the thread that uses it most, if that moves.
-    fn follows(&self, page: &Page) -> Option<usize> {
-        self.leads(page)?.1
-    }
-
-    /// Where it would go after the same thread if that stayed.
-    fn follows_in_place(&self, page: &Page) -> Option<usize> {
-        self.leads(page)?.0
-    }
-
-    /// Where the thread is that uses a page most and where it would be; none if it does not move.
-    fn leads(&self, page: &Page) -> Option<(Option<usize>, Option<usize>)> {
-        let task = usize::try_from(page.main_user()?.task).ok()?;
-        let (before, after) = (*self.before.get(task)?, *self.after.get(task)?);
-        (before != after).then_some((before, after))
+    /// Where a page would go after the thread that uses it most, if that moves: if it did so while
+    /// the thread is where it was, and once it is where it would be.
+    fn leads(&self, page: &Page) -> (Option<usize>, Option<usize>) {
+        let leader = || {
+            let task = usize::try_from(page.main_user()?.task).ok()?;
+            let (before, after) = (*self.before.get(task)?, *self.after.get(task)?);
+            (before != after).then_some((before, after))
+        };
+        leader().unwrap_or_default()
     }
 
     /// What moving those tasks costs, and the pages that follow them, and that these are far until
@@ -300,7 +285,7 @@ impl ThreadPlan<'_> {
                     farther += uses * (apart(is) - apart(was));
                 }
             }
-            let to = if has_movers { self.follows(page) } else { None };
+            let to = if has_movers { self.leads(page).1 } else { None };
             if let Some(user) = page.main_user().filter(|_| to.is_some() && to != home) {
                 pages[user.task as usize] += page.span;
             }

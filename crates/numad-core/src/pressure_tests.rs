@@ -311,7 +311,10 @@ fn a_nearer_plan_must_make_the_program_faster_and_by_estimates_not_clearly_slowe
     let (plan, all_ns) = one_goes(&scene);
     let model = MachineModel::new(&scene.topology);
     let known = scene.pressure(FIRST_FULL);
-    let guessed = Pressure::guessed(&model, &[0.0; 2], &scene.program());
+    let guessed = Pressure {
+        guessed: true,
+        ..Pressure::sampled(&model, &[0.0; 2], &scene.program())
+    };
     let judged = |pressure: &Pressure, part: f64, by_distance| {
         let worth = Worth {
             saved_ns: part * all_ns,

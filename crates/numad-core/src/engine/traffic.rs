@@ -62,10 +62,9 @@ impl Traffic {
         if !self.gbps.is_empty() {
             return Some(Pressure::counted(model, &self.gbps, program));
         }
-        tells.then(|| match self.is_estimated {
-            true => Pressure::guessed(model, others_gbps, program),
-            false => Pressure::sampled(model, others_gbps, program),
-        })
+        let mut sampled = tells.then(|| Pressure::sampled(model, others_gbps, program))?;
+        sampled.guessed = self.is_estimated;
+        Some(sampled)
     }
 }
 

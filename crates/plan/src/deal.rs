@@ -321,7 +321,7 @@ fn split(
     let mut workspace = Workspace::default();
     let mapping = map(&problem, Effort::THOROUGH, &mut workspace);
     let mut split: Vec<Room> = rooms.into_iter().map(|room| (Vec::new(), room)).collect();
-    for (&task, &room) in tasks.iter().zip(mapping.node_of) {
+    for (&task, &room) in tasks.iter().zip(mapping) {
         split[usize::from(room)].0.push(task);
     }
     Ok(split)

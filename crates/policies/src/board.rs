@@ -529,13 +529,13 @@ impl<'a> Board<'a> {
             true => EFFORT,
             false => CARE,
         };
-        self.fit(&seats(refine(&problem, effort, workspace).node_of), from)
+        self.fit(&seats(refine(&problem, effort, workspace)), from)
     }
 
     /// A mapping from nothing, in which the parts have the names of chance: see [`Self::named`].
     pub(crate) fn sketch(&self, kernel: Kernel, workspace: &mut Workspace) -> Option<Vec<u16>> {
         let problem = self.problem()?;
-        Some(kernel(&problem, EFFORT, workspace).node_of.to_vec())
+        Some(kernel(&problem, EFFORT, workspace).to_vec())
     }
 
     /// Whether a plan lowers what is said on the loudest node by a tenth of the mean, and costs

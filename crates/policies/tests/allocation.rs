@@ -95,7 +95,7 @@ fn round(far: fn(usize, usize) -> u32, tasks: u32, kept: &mut (Workspace, Edges)
         let before = counting::allocations();
         edges.refill(tasks as usize, &pairs);
         let problem = Problem::new(edges, &distance, &capacity).expect("it has room");
-        found.copy_from_slice(map(&problem, Effort::ONLINE, workspace).node_of);
+        found.copy_from_slice(map(&problem, Effort::ONLINE, workspace));
         let _ = map(&problem, Effort::THOROUGH, workspace);
         let _ = drb(&problem, Effort::ONLINE, workspace);
         found.rotate_left(1);

@@ -67,7 +67,7 @@ impl Case {
     fn mapped(&self, effort: Effort, workspace: &mut Workspace) -> u64 {
         let edges = Edges::from_pairs(self.tasks, &self.pairs);
         let problem = Problem::new(&edges, &self.distance, &self.capacity).expect("it has room");
-        let node_of = map(&problem, effort, workspace).node_of;
+        let node_of = map(&problem, effort, workspace);
         let mut free = self.capacity.clone();
         for &node in node_of {
             assert!(free[usize::from(node)] > 0, "no node takes too many");

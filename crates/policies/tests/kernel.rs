@@ -9,7 +9,7 @@
 
 use std::path::PathBuf;
 
-use policies::kernel::{Edges, Effort, Problem, Workspace, map};
+use policies::kernel::{Edges, Effort, Problem, Workspace, cost, map};
 
 const NUMBERS: &str = "the fixture holds numbers";
 
@@ -57,7 +57,8 @@ fn check_qap(name: &str, optimum: u64, within_percent: u64) {
     let edges = Edges::from_pairs(count, &pairs);
     let capacity = vec![1; count];
     let problem = Problem::new(&edges, &distance, &capacity).expect("it is square and has room");
-    let found = map(&problem, Effort::THOROUGH, &mut Workspace::default()).cost * 2;
+    let mut workspace = Workspace::default();
+    let found = cost(&problem, map(&problem, Effort::THOROUGH, &mut workspace)) * 2;
     assert!(
         found >= optimum,
         "{name}: {found} is below the optimum: the cost is counted wrong"
@@ -103,7 +104,7 @@ fn check_real(name: &str, all_local_permille: u64) {
     let problem = Problem::new(&edges, &INTERLAGOS, &[8; 8]).expect("it is square and has room");
     let mut workspace = Workspace::default();
     for effort in [Effort::ONLINE, Effort::THOROUGH] {
-        let cost = map(&problem, effort, &mut workspace).cost << edges.shift();
+        let cost = cost(&problem, map(&problem, effort, &mut workspace)) << edges.shift();
         let permille = cost * 1000 / (total * 10);
         assert!(
             permille <= all_local_permille,

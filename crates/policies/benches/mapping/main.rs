@@ -162,19 +162,19 @@ fn ours(problem: &Problem<'_>, effort: Effort, pairs: &Pairs, machine: &Machine)
     let mut workspace = Workspace::default();
     let excess = excess(
         problem,
-        map(problem, effort, &mut workspace).node_of,
+        map(problem, effort, &mut workspace),
         pairs,
         machine,
     );
     Result {
         excess,
-        nanoseconds: median_time(11, || map(problem, effort, &mut workspace).cost),
+        nanoseconds: median_time(11, || map(problem, effort, &mut workspace).len()),
         over: false,
     }
 }
 
 /// Processor time of a call in nanoseconds: the median of so many, fewer when they take long.
-fn median_time(most: usize, mut call: impl FnMut() -> u64) -> f64 {
+fn median_time(most: usize, mut call: impl FnMut() -> usize) -> f64 {
     let mut times = Vec::new();
     while times.len() < most && (times.len() < 2 || times.iter().sum::<f64>() < 3e8) {
         let start = processor_time();
@@ -199,11 +199,11 @@ fn theirs(
     let warm = problem.warm(&node_of, 0).ok()?;
     let mut workspace = Workspace::default();
     let repaired = refine(&warm, Effort::ONLINE.within(0), &mut workspace);
-    let excess = excess(problem, repaired.node_of, pairs, machine);
+    let excess = excess(problem, repaired, pairs, machine);
     Some(Result {
         excess,
         nanoseconds,
-        over: repaired.node_of != node_of,
+        over: repaired != node_of,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::graph::{Csr, Steps, id};
 use super::machine::{Halving, Machine};
-use super::problem::{Effort, Mapping, Problem};
+use super::problem::{Effort, Problem};
 use super::search::Workspace;
 
 /// Passes over one cut; each ends where no swap is left, and most cuts settle in three.
@@ -15,7 +15,7 @@ const CANDIDATES: usize = 4;
 /// A part is split in proportion to the capacities of the two halves, so the number of nodes need not
 /// be a power of two. Each pass swaps pairs, the best of a few candidates first, and is undone to its
 /// best point. Allocates; meant for plans, not for every interval.
-pub fn kl<'w>(problem: &Problem<'_>, effort: Effort, workspace: &'w mut Workspace) -> Mapping<'w> {
+pub fn kl<'w>(problem: &Problem<'_>, effort: Effort, workspace: &'w mut Workspace) -> &'w [u16] {
     workspace.with_start(problem, effort, |machine, steps, start| {
         let rows = problem.edges.rows();
         let mut tasks: Vec<u32> = (0..rows.tasks()).map(id).collect();

@@ -20,14 +20,14 @@
 //! | [`cost`] | the cost of a mapping |
 //!
 //! ```
-//! use policies::kernel::{Edges, Effort, Problem, Workspace, map};
+//! use policies::kernel::{Edges, Effort, Problem, Workspace, cost, map};
 //!
 //! let edges = Edges::from_pairs(4, &[(0, 3, 10), (1, 2, 10), (0, 1, 1)]);
 //! let problem = Problem::new(&edges, &[10, 20, 20, 10], &[2, 2])?;
 //! let mut workspace = Workspace::default();
 //! let mapping = map(&problem, Effort::ONLINE, &mut workspace);
-//! assert_eq!(mapping.node_of[0], mapping.node_of[3]);
-//! assert_eq!(mapping.cost, 10 * 10 + 10 * 10 + 20);
+//! assert_eq!(mapping[0], mapping[3]);
+//! assert_eq!(cost(&problem, mapping), 10 * 10 + 10 * 10 + 20);
 //! # Ok::<(), String>(())
 //! ```
 //!
@@ -71,12 +71,13 @@ mod warm;
 pub(crate) use graph::Dice;
 pub use graph::Edges;
 pub use kl::kl;
-pub use problem::{Effort, Mapping, Problem, cost};
+pub use problem::{Effort, Problem, cost};
 pub use search::{Workspace, drb, map, refine};
 pub use treematch::treematch;
 
-/// A kernel that begins from nothing: [`map`], [`treematch()`], [`drb`] or [`kl()`].
-pub type Kernel = for<'w> fn(&Problem<'_>, Effort, &'w mut Workspace) -> Mapping<'w>;
+/// A kernel that begins from nothing: [`map`], [`treematch()`], [`drb`] or [`kl()`]. Gives the node of
+/// each task, as a position in the capacities.
+pub type Kernel = for<'w> fn(&Problem<'_>, Effort, &'w mut Workspace) -> &'w [u16];
 
 #[cfg(test)]
 mod tests;

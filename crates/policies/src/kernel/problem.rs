@@ -53,7 +53,7 @@ impl<'a> Problem<'a> {
     }
 
     /// The same problem, starting from where tasks are now: the node of each task, and what moving
-    /// one is worth, in the unit of [`Mapping::cost`].
+    /// one is worth, in the unit of [`cost`].
     ///
     /// A task on a node that does not exist, takes no tasks or is over-full is moved in any case.
     ///
@@ -116,17 +116,8 @@ impl Effort {
     }
 }
 
-/// Where each task goes. Borrowed from the workspace that found it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mapping<'a> {
-    /// The node of each task, as a position in the capacities.
-    pub node_of: &'a [u16],
-    /// The cost, as [`cost`] counts it; prices of moves are not in it.
-    pub cost: u64,
-}
-
 /// The cost of a mapping: amounts times distances over all pairs, distances with the mean of both
-/// directions, rounded down at the end.
+/// directions, rounded down at the end; prices of moves are not in it.
 ///
 /// # Panics
 /// When `node_of` is not one existing node for each task.

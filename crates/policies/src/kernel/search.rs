@@ -8,7 +8,7 @@ use super::graph::{Canon, Csr, Dice, Edges, Steps, replace, reset};
 use super::halves::Halves;
 use super::layout::Layout;
 use super::machine::Machine;
-use super::problem::{self, Effort, Mapping, Problem, cost};
+use super::problem::{self, Effort, Problem};
 use super::sparsify::Sparsifier;
 use super::table::{Field, Local, Table};
 use super::warm::freely;
@@ -53,7 +53,7 @@ pub struct Workspace {
 /// With a current mapping the search starts there and a task moves only if that saves more than the
 /// price. Without, tasks and machine are halved together, on several scales, and single tasks then trade
 /// places until no trade helps.
-pub fn map<'w>(problem: &Problem<'_>, effort: Effort, workspace: &'w mut Workspace) -> Mapping<'w> {
+pub fn map<'w>(problem: &Problem<'_>, effort: Effort, workspace: &'w mut Workspace) -> &'w [u16] {
     workspace.solve(problem, effort, |workspace, steps| {
         if problem.current.is_some() {
             workspace.warm(problem, effort, steps);
@@ -64,7 +64,7 @@ pub fn map<'w>(problem: &Problem<'_>, effort: Effort, workspace: &'w mut Workspa
 }
 
 /// Dual recursive bipartitioning alone, on single tasks, then refined.
-pub fn drb<'w>(problem: &Problem<'_>, effort: Effort, workspace: &'w mut Workspace) -> Mapping<'w> {
+pub fn drb<'w>(problem: &Problem<'_>, effort: Effort, workspace: &'w mut Workspace) -> &'w [u16] {
     workspace.solve(problem, effort, |workspace, steps| {
         workspace.cold(problem, effort, steps, Method::Drb);
     })
@@ -77,7 +77,7 @@ pub fn refine<'w>(
     problem: &Problem<'_>,
     effort: Effort,
     workspace: &'w mut Workspace,
-) -> Mapping<'w> {
+) -> &'w [u16] {
     workspace.solve(problem, effort, |workspace, steps| {
         workspace.warm(problem, effort, steps);
     })
@@ -97,13 +97,15 @@ impl Workspace {
         problem: &Problem<'_>,
         effort: Effort,
         method: impl FnOnce(&mut Self, &mut Steps),
-    ) -> Mapping<'_> {
+    ) -> &[u16] {
         let mut steps = Steps::new(effort.steps_max);
         self.seat(problem);
         if !steps.is_out() && self.start.len() > 1 && self.machine.nodes() > 1 {
             method(self, &mut steps);
         }
-        self.answer(problem)
+        let named = (&mut self.result, &mut self.free);
+        name(&self.machine, problem, &self.start, named);
+        &self.result
     }
 
     /// Runs a method that fills the start from nothing, and refines what it found.
@@ -112,7 +114,7 @@ impl Workspace {
         problem: &Problem<'_>,
         effort: Effort,
         method: impl FnOnce(&Machine, &mut Steps, &mut [u16]),
-    ) -> Mapping<'_> {
+    ) -> &[u16] {
         self.solve(problem, effort, |workspace, steps| {
             method(&workspace.machine, steps, &mut workspace.start);
             workspace.warm(problem, effort, steps);
@@ -292,15 +294,6 @@ impl Workspace {
         let order = self.canon.order.iter();
         local.descend(order.map(|&task| task as usize), false);
         self.start.clone_from(&self.table.node);
-    }
-
-    fn answer(&mut self, problem: &Problem<'_>) -> Mapping<'_> {
-        let named = (&mut self.result, &mut self.free);
-        name(&self.machine, problem, &self.start, named);
-        Mapping {
-            node_of: &self.result,
-            cost: cost(problem, &self.result),
-        }
     }
 }
 

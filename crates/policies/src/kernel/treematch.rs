@@ -2,7 +2,7 @@
 
 use super::graph::{Csr, Edges, Steps, id};
 use super::machine::{Halving, Machine};
-use super::problem::{Effort, Mapping, Problem};
+use super::problem::{Effort, Problem};
 use super::search::Workspace;
 
 /// TreeMatch-style grouping from the leaves up, then refined.
@@ -16,7 +16,7 @@ pub fn treematch<'w>(
     problem: &Problem<'_>,
     effort: Effort,
     workspace: &'w mut Workspace,
-) -> Mapping<'w> {
+) -> &'w [u16] {
     workspace.with_start(problem, effort, |machine, steps, start| {
         group_tasks(problem.edges, machine, steps, start);
     })

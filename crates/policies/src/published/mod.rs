@@ -232,7 +232,7 @@ impl Cores {
         };
         let mut workspace = Workspace::default();
         let mapping = kernel(&problem, Effort::ONLINE, &mut workspace);
-        let cores = mapping.node_of.iter().map(|&core| usize::from(core));
+        let cores = mapping.iter().map(|&core| usize::from(core));
         let cores = cores.zip(program.tasks);
         cores
             .map(|(core, task)| may_run(task, self.all[core].0).then_some(core))

@@ -210,7 +210,7 @@ impl Ptb {
         };
         let cut = kl(&problem, Effort::ONLINE, &mut self.workspace);
         let mut parts = vec![Vec::new(); open.len()];
-        for (&task, &part) in tasks.iter().zip(cut.node_of) {
+        for (&task, &part) in tasks.iter().zip(cut) {
             parts[usize::from(part)].push(task);
         }
         let place = |node: &Option<usize>| open.iter().position(|&other| Some(other) == *node);

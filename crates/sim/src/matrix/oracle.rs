@@ -161,13 +161,7 @@ impl Search {
             if let Ok(problem) = Problem::new(&edges, &distance, &capacity) {
                 let mut workspace = Workspace::default();
                 let mapping = map(&problem, Effort::THOROUGH, &mut workspace);
-                starts.push(
-                    mapping
-                        .node_of
-                        .iter()
-                        .map(|&node| usize::from(node))
-                        .collect(),
-                );
+                starts.push(mapping.iter().map(|&node| usize::from(node)).collect());
             }
         }
         starts

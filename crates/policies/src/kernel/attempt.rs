@@ -53,7 +53,7 @@ impl Plan {
 
     /// One mapping; more cuts where the machine is no tree, because a cut then fits it less well.
     fn online(tasks: usize, machine: &Machine) -> Self {
-        let starts = match (tasks, machine.is_tree()) {
+        let starts = match (tasks, machine.is_tree) {
             (..=32, _) => [6, 3, 2, 1, 1, 1],
             (33..=64, _) => [4, 2, 2, 1, 1, 1],
             (65..=256, true) => [3, 3, 2, 1, 1, 1],

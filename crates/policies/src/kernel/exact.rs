@@ -74,11 +74,11 @@ impl Exact {
     /// that is there then.
     pub(super) fn solve(&mut self, local: &mut Local<'_>, rows_max: usize) -> bool {
         let field = local.field;
-        if !is_worth_it(field.rows.tasks(), field.machine.nodes()) {
+        if !is_worth_it(field.rows.tasks(), field.machine.nodes) {
             return false;
         }
         let rows_max =
-            usize::try_from(local.steps.left()).map_or(rows_max, |left| left.min(rows_max));
+            usize::try_from(local.steps.left).map_or(rows_max, |left| left.min(rows_max));
         self.best.clear();
         self.line_up(field.rows);
         self.fill(field);
@@ -122,8 +122,8 @@ impl Exact {
 
     /// The table of the first depth: nobody is placed.
     fn fill(&mut self, field: Field<'_>) {
-        let (tasks, nodes) = (self.order.len(), field.machine.nodes());
-        let pitch = field.machine.pitch();
+        let (tasks, nodes) = (self.order.len(), field.machine.nodes);
+        let pitch = field.machine.pitch;
         // Deeper rows are written before they are read.
         let size = (tasks + 1) * tasks * pitch;
         self.gains.resize(size.max(self.gains.len()), 0);
@@ -135,13 +135,13 @@ impl Exact {
             row[nodes..].fill(FULL);
         }
         reset(&mut self.now, tasks, 0);
-        field.machine.capacity().clone_into(&mut self.free);
+        field.machine.capacity.clone_into(&mut self.free);
         reset(&mut self.closed, pitch, 0);
     }
 
     fn find_twins(&mut self, field: Field<'_>) {
         let machine = field.machine;
-        let (nodes, capacity) = (machine.nodes(), machine.capacity());
+        let (nodes, capacity) = (machine.nodes, &machine.capacity);
         let alike = |one: usize, other: usize| {
             let (far, there) = (machine.from(one), machine.from(other));
             let same = |third: usize| third == one || third == other || far[third] == there[third];
@@ -166,7 +166,7 @@ impl Exact {
             self.best.clone_from(&self.now);
             return;
         }
-        let own = (place * tasks + place) * machine.pitch();
+        let own = (place * tasks + place) * machine.pitch;
         let (mut tried, mut tried_twins) = (0_u64, 0_u64);
         while let Some((node, cost)) = self.cheapest(own, tried) {
             tried |= 1 << node;
@@ -176,7 +176,7 @@ impl Exact {
             if spent >= self.least || self.left == 0 {
                 return;
             }
-            if self.free[node] == machine.capacity()[node] {
+            if self.free[node] == machine.capacity[node] {
                 let twins = 1 << self.twin[node];
                 if tried_twins & twins != 0 {
                     continue;
@@ -212,7 +212,7 @@ impl Exact {
 
     /// Fills the rows of the next depth for a task on a node; what those left pay at least.
     fn tell(&mut self, machine: &Machine, place: usize, node: usize) -> i64 {
-        let (tasks, pitch) = (self.order.len(), machine.pitch());
+        let (tasks, pitch) = (self.order.len(), machine.pitch);
         let mut least = 0;
         let far = machine.from(node);
         let (before, after) = self.gains.split_at_mut((place + 1) * tasks * pitch);

@@ -41,7 +41,7 @@ pub struct Edges {
     weights: Vec<u32>,
     shift: u32,
     /// The largest row sum.
-    heaviest: u64,
+    pub(super) heaviest: u64,
     cursor: Vec<u32>,
     sums: Vec<u64>,
     entries: Vec<(u32, u64)>,
@@ -164,10 +164,6 @@ impl Edges {
         self.rows()
             .row(task)
             .map(|(other, weight)| (other, weight.cast_unsigned()))
-    }
-
-    pub(super) const fn heaviest(&self) -> u64 {
-        self.heaviest
     }
 
     pub(super) fn rows(&self) -> Csr<'_> {
@@ -417,7 +413,7 @@ impl Dice {
 /// How much work is still allowed. A step is about one task looked at, or one partner told.
 #[derive(Clone, Debug)]
 pub(super) struct Steps {
-    left: u64,
+    pub(super) left: u64,
 }
 
 impl Steps {
@@ -434,9 +430,5 @@ impl Steps {
 
     pub(super) const fn is_out(&self) -> bool {
         self.left == 0
-    }
-
-    pub(super) const fn left(&self) -> u64 {
-        self.left
     }
 }

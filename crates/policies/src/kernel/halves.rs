@@ -44,15 +44,15 @@ impl Halves {
     ) {
         let (rows, machine) = field;
         let count = rows.tasks();
-        let nodes = u16::try_from(machine.nodes()).unwrap_or(u16::MAX);
+        let nodes = u16::try_from(machine.nodes).unwrap_or(u16::MAX);
         reset(&mut self.from, count, 0);
         reset(&mut self.to, count, nodes);
         reset(&mut self.local, count, 0);
         replace(&mut self.tasks, (0..count).map(id));
-        reset(&mut self.parts, machine.nodes(), Part::default());
+        reset(&mut self.parts, machine.nodes, Part::default());
         self.parts[0].last = count;
         for same in machine
-            .halvings()
+            .halvings
             .chunk_by(|one, other| one.depth == other.depth)
         {
             self.cut_all(field, same, care(same[0].depth), luck);
@@ -71,8 +71,8 @@ impl Halves {
     ) {
         let (rows, machine) = field;
         halvings.clone_into(&mut self.open);
-        reset(&mut self.pull, machine.nodes(), 0);
-        let ordered = !machine.is_tree() && halvings.len() > 2;
+        reset(&mut self.pull, machine.nodes, 0);
+        let ordered = !machine.is_tree && halvings.len() > 2;
         while !self.open.is_empty() {
             let pull = |&(_, halving): &(usize, &Halving)| {
                 (self.pull[halving.from], std::cmp::Reverse(halving.from))
@@ -157,7 +157,7 @@ impl Halves {
                 if there == (from, to) {
                     level.partners.push(self.local[other]);
                     level.weights.push(weight.cast_unsigned());
-                } else if !machine.is_tree() {
+                } else if !machine.is_tree {
                     let far = |half| {
                         machine.between_parts(half, there) * cells(zero, one) / cells(half, there)
                     };

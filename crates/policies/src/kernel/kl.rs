@@ -25,7 +25,7 @@ pub fn kl<'w>(problem: &Problem<'_>, effort: Effort, workspace: &'w mut Workspac
             pull: vec![0; rows.tasks()],
         };
         let mut parts = std::collections::VecDeque::from([(0, rows.tasks())]);
-        for &halving in machine.halvings() {
+        for &halving in &machine.halvings {
             let Some((first, last)) = parts.pop_front() else {
                 break;
             };

@@ -58,7 +58,7 @@ impl Layout {
         self.search(machine, dice);
         let _ = steps.spend(rows.entries() + self.order.len());
         reset(node, rows.tasks(), 0);
-        let mut walk = Walk::new(machine.capacity(), rows.tasks());
+        let mut walk = Walk::new(&machine.capacity, rows.tasks());
         for &group in &self.order {
             let Group { first, size, .. } = self.groups[group as usize];
             walk.place(size, &mut self.pieces);
@@ -212,7 +212,7 @@ impl Layout {
 
     /// What pairs of one community cost when communities are laid out in that order.
     fn cost(&mut self, machine: &Machine, order: &[u32]) -> i64 {
-        let mut walk = Walk::new(machine.capacity(), self.tasks.len());
+        let mut walk = Walk::new(&machine.capacity, self.tasks.len());
         let mut cost = 0;
         for &group in order {
             let Group { size, density, .. } = self.groups[group as usize];
@@ -312,7 +312,7 @@ mod tests {
             &mut node,
         );
         assert!(laid);
-        for (place, &room) in machine.capacity().iter().enumerate() {
+        for (place, &room) in machine.capacity.iter().enumerate() {
             let there = node.iter().filter(|&&node| usize::from(node) == place);
             assert!(there.count() <= room as usize, "{sizes:?} {capacity:?}");
         }

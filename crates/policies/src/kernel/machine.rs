@@ -28,24 +28,25 @@ pub(super) struct Halving {
 #[derive(Debug, Default)]
 pub(super) struct Machine {
     key: (Vec<u32>, Vec<u32>, usize),
-    nodes: usize,
-    pitch: usize,
+    pub(super) nodes: usize,
+    /// Length of a row of a table: entries beyond the last node are zero.
+    pub(super) pitch: usize,
     /// Both directions together, less the smallest, without a common factor; `nodes` rows.
     distance: Vec<i32>,
     /// What a swap of two tasks of two nodes adds for each unit they say to each other.
     apart: Vec<i32>,
-    capacity: Vec<u32>,
+    pub(super) capacity: Vec<u32>,
     /// The caller's positions of each node: of `k`, those from `first[k]` to `first[k + 1]`.
     members: Vec<u16>,
     first: Vec<u32>,
     position: Vec<u16>,
-    halvings: Vec<Halving>,
-    is_tree: bool,
+    pub(super) halvings: Vec<Halving>,
+    /// Whether every node of a part is equally far from whatever lies outside the part.
+    pub(super) is_tree: bool,
     /// `(nodes + 1)` squared sums over the upper left corner of `distance`.
     corner: Vec<i64>,
     /// How many of the caller's units are one of `distance`, times two when directions differ.
     unit: u64,
-    scale: u64,
 }
 
 impl Machine {
@@ -116,12 +117,11 @@ impl Machine {
         let factor = both
             .iter()
             .fold(0, |factor, way| common_factor(way - smallest, factor));
-        self.unit = factor.max(1);
+        let unit = factor.max(1);
         // One when all are small enough.
-        self.scale = ((largest - smallest) / self.unit)
-            .div_ceil(DISTANCE_MAX)
-            .max(1);
-        let rounded = |way| ((way - smallest) / self.unit + self.scale / 2) / self.scale;
+        let scale = ((largest - smallest) / unit).div_ceil(DISTANCE_MAX).max(1);
+        self.unit = unit.saturating_mul(scale);
+        let rounded = |way| ((way - smallest) / unit + scale / 2) / scale;
         let table = both.into_iter().map(rounded);
         table.map(|way| i64::try_from(way).unwrap_or(0)).collect()
     }
@@ -158,18 +158,6 @@ impl Machine {
         });
     }
 
-    pub(super) const fn nodes(&self) -> usize {
-        self.nodes
-    }
-
-    pub(super) const fn pitch(&self) -> usize {
-        self.pitch
-    }
-
-    pub(super) fn capacity(&self) -> &[u32] {
-        &self.capacity
-    }
-
     /// How many tasks some nodes take together.
     pub(super) fn room(&self, nodes: std::ops::Range<usize>) -> usize {
         let rooms = self.capacity[nodes].iter();
@@ -184,16 +172,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn halvings(&self) -> &[Halving] {
-        &self.halvings
-    }
-
-    /// Whether every node of a part is equally far from whatever lies outside the part.
-    pub(super) const fn is_tree(&self) -> bool {
-        self.is_tree
-    }
-
-    /// Distances from a node to all, [`Self::pitch`] long, zero beyond the last node.
+    /// Distances from a node to all, `pitch` long, zero beyond the last node.
     #[inline]
     pub(super) fn from(&self, node: usize) -> &[i32] {
         &self.distance[node * self.pitch..][..self.pitch]
@@ -238,9 +217,7 @@ impl Machine {
     /// A price of the caller's (amount times distance) in units of the tables, rounded up.
     pub(super) fn price(&self, price: u64) -> u64 {
         // The tables hold both directions.
-        price
-            .saturating_mul(2)
-            .div_ceil(self.unit.saturating_mul(self.scale))
+        price.saturating_mul(2).div_ceil(self.unit)
     }
 }
 

@@ -39,7 +39,7 @@ impl Local<'_> {
     /// Lists the nodes that could hold a group and do not hold all of it, by what going there would cost its tasks.
     fn rate(&self, group: &[u32], goals: &mut Vec<(i32, u32)>) {
         goals.clear();
-        for (to, &room) in self.field.machine.capacity().iter().enumerate() {
+        for (to, &room) in self.field.machine.capacity.iter().enumerate() {
             if group.len() > room as usize {
                 continue;
             }

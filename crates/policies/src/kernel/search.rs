@@ -100,7 +100,7 @@ impl Workspace {
     ) -> &[u16] {
         let mut steps = Steps::new(effort.steps_max);
         self.seat(problem);
-        if !steps.is_out() && self.start.len() > 1 && self.machine.nodes() > 1 {
+        if !steps.is_out() && self.start.len() > 1 && self.machine.nodes > 1 {
             method(self, &mut steps);
         }
         let named = (&mut self.result, &mut self.free);
@@ -129,7 +129,7 @@ impl Workspace {
             .prepare(problem.distance, problem.capacity, tasks);
         let (machine, free, start) = (&self.machine, &mut self.free, &mut self.start);
         reset(start, tasks, u16::MAX);
-        machine.capacity().clone_into(free);
+        machine.capacity.clone_into(free);
         if let Some(current) = problem.current {
             for (task, &node) in current.iter().enumerate() {
                 if let Some(node) = machine.position(node)
@@ -141,7 +141,7 @@ impl Workspace {
             }
         }
         // In the caller's order of nodes, which need not be ours.
-        let nodes = u16::try_from(machine.nodes()).unwrap_or(u16::MAX);
+        let nodes = u16::try_from(machine.nodes).unwrap_or(u16::MAX);
         replace(&mut self.by_name, 0..nodes);
         self.by_name
             .sort_unstable_by_key(|&node| machine.members(node)[0]);
@@ -174,7 +174,7 @@ impl Workspace {
         let Some(current) = problem.current.filter(|_| price > 0) else {
             return shift;
         };
-        let pitch = self.machine.pitch();
+        let pitch = self.machine.pitch;
         self.prices.resize(self.start.len() * pitch, price);
         for (task, &node) in current.iter().enumerate() {
             if let Some(node) = self.machine.position(node) {
@@ -209,7 +209,7 @@ impl Workspace {
     /// By how many bits amounts are shifted right, so that tables cannot overflow.
     fn shift(&self, problem: &Problem<'_>, price: u64) -> u32 {
         let far = u64::from(self.machine.largest().unsigned_abs()).max(1);
-        let most = (2 * problem.edges.heaviest() * far).max(price.min(1 << 40));
+        let most = (2 * problem.edges.heaviest * far).max(price.min(1 << 40));
         let mut shift = 0;
         while most >> shift > TABLE_MAX {
             shift += 1;
@@ -221,7 +221,7 @@ impl Workspace {
     fn cold(&mut self, problem: &Problem<'_>, effort: Effort, steps: &mut Steps, method: Method) {
         let rows = problem.edges.rows();
         let tasks = rows.tasks();
-        let room = self.machine.room(0..self.machine.nodes());
+        let room = self.machine.room(0..self.machine.nodes);
         // With much free room it is no matter of course how many tasks a node gets, so what all say
         // to all is no constant.
         let dense = rows.entries() > DENSE * tasks && room - tasks <= tasks / 8;
@@ -260,7 +260,7 @@ impl Workspace {
     /// found.
     fn settle(&mut self, effort: Effort, steps: &mut Steps) -> bool {
         let tasks = self.canon.order.len();
-        if !exact::is_worth_it(tasks, self.machine.nodes()) {
+        if !exact::is_worth_it(tasks, self.machine.nodes) {
             return false;
         }
         self.machine.slots(&mut self.table.node);
@@ -268,7 +268,7 @@ impl Workspace {
         let field = Field::free(self.ours.rows(), &self.machine);
         let mut local = Local::new(field, &mut self.table, steps);
         local.descend(0..tasks, false);
-        let rows_max = exact::rows_max(tasks, self.machine.nodes(), effort.level);
+        let rows_max = exact::rows_max(tasks, self.machine.nodes, effort.level);
         let is_best = self.exact.solve(&mut local, rows_max);
         self.canon.hand_back(&self.table.node, &mut self.start);
         is_best

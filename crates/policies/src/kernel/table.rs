@@ -86,7 +86,7 @@ impl<'a> Local<'a> {
     /// Fills the table for `table.node`.
     pub(super) fn load(&mut self) {
         let Field { rows, machine, .. } = self.field;
-        let (tasks, pitch, nodes) = (rows.tasks(), machine.pitch(), machine.nodes());
+        let (tasks, pitch, nodes) = (rows.tasks(), machine.pitch, machine.nodes);
         let table = &mut *self.table;
         table.gain.clear();
         if self.field.linear.is_empty() {
@@ -120,7 +120,7 @@ impl<'a> Local<'a> {
         self.cost = twice / 2;
         table.first.clear();
         let mut end = 0;
-        for &room in machine.capacity() {
+        for &room in &machine.capacity {
             table.first.push(end);
             end += room.min(id(tasks)) + 1;
         }
@@ -139,7 +139,7 @@ impl<'a> Local<'a> {
     /// What moving a task to a node adds to the cost.
     #[inline]
     pub(super) fn delta(&self, task: usize, node: usize) -> i32 {
-        let row = task * self.field.machine.pitch();
+        let row = task * self.field.machine.pitch;
         self.table.gain[row + node] - self.table.gain[row + usize::from(self.table.node[task])]
     }
 
@@ -147,7 +147,7 @@ impl<'a> Local<'a> {
     #[inline]
     pub(super) fn row(&self, task: usize) -> &[i32] {
         let machine = self.field.machine;
-        &self.table.gain[task * machine.pitch()..][..machine.nodes()]
+        &self.table.gain[task * machine.pitch..][..machine.nodes]
     }
 
     /// The least that moving a task anywhere adds; zero when it is best where it is.
@@ -160,7 +160,7 @@ impl<'a> Local<'a> {
 
     /// What a mapping is charged by prices for each task on each node.
     pub(super) fn priced(&self, linear: &[i32], node_of: &[u16]) -> i64 {
-        let rows = linear.chunks_exact(self.field.machine.pitch());
+        let rows = linear.chunks_exact(self.field.machine.pitch);
         rows.zip(node_of)
             .map(|(row, &node)| i64::from(row[usize::from(node)]))
             .sum()
@@ -179,7 +179,7 @@ impl<'a> Local<'a> {
 
     #[inline]
     pub(super) fn has_room(&self, node: usize) -> bool {
-        self.table.count[node] < self.field.machine.capacity()[node]
+        self.table.count[node] < self.field.machine.capacity[node]
     }
 
     /// Moves a task and tells its partners. The node must have room for it, or for one too many.
@@ -206,7 +206,7 @@ impl<'a> Local<'a> {
         };
         let last = groups.iter().rposition(changes).unwrap_or(first);
         let (low, high) = (first * PITCH, (last + 1) * PITCH);
-        let pitch = machine.pitch();
+        let pitch = machine.pitch;
         let step = &table.step[low..high];
         for (other, weight) in rows.row(task) {
             add(
@@ -226,9 +226,9 @@ impl<'a> Local<'a> {
         }
         let Field { rows, machine, .. } = self.field;
         let table = &*self.table;
-        let pitch = machine.pitch();
+        let pitch = machine.pitch;
         let from = usize::from(table.node[task]);
-        let row = &table.gain[task * pitch..][..machine.nodes()];
+        let row = self.row(task);
         let mut best = 0;
         let mut trade = None;
         for (node, &there) in row.iter().enumerate() {

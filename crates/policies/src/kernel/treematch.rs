@@ -23,8 +23,8 @@ pub fn treematch<'w>(
 }
 
 fn group_tasks(edges: &Edges, machine: &Machine, steps: &mut Steps, start: &mut [u16]) {
-    let capacity = machine.capacity();
-    let slots = machine.room(0..machine.nodes());
+    let capacity = &machine.capacity;
+    let slots = machine.room(0..machine.nodes);
     let same = capacity.windows(2).all(|pair| pair[0] == pair[1]);
     let mut tree = Grouping::new(edges.rows(), slots);
     if same {
@@ -36,10 +36,10 @@ fn group_tasks(edges: &Edges, machine: &Machine, steps: &mut Steps, start: &mut 
         tree.step(&sizes);
     }
     let _ = steps.spend(slots);
-    let mut nodes: Vec<usize> = (0..machine.nodes()).collect();
+    let mut nodes: Vec<usize> = (0..machine.nodes).collect();
     let is_even = |half: &Halving| half.middle - half.from == half.to - half.middle;
-    let symmetric = machine.halvings().iter().all(is_even);
-    if same && symmetric && machine.is_tree() {
+    let symmetric = machine.halvings.iter().all(is_even);
+    if same && symmetric && machine.is_tree {
         while tree.groups.len() > 1 {
             tree.step(&vec![2; tree.groups.len() / 2]);
         }
@@ -158,7 +158,7 @@ fn prime_factors(mut number: usize) -> Vec<usize> {
 
 /// Swaps the nodes of groups of equal size while that lowers the cost.
 fn place_groups(edges: &Edges, machine: &Machine, nodes: &mut [usize]) {
-    let capacity = machine.capacity();
+    let capacity = &machine.capacity;
     let cost_at = |nodes: &[usize], group: usize, node: usize, skip: usize| -> i64 {
         let row = machine.from(node);
         let partners = edges.partners(group).filter(|&(other, _)| other != skip);

@@ -26,7 +26,7 @@ pub(super) fn freely<'a>(
     local.charge(field.linear);
     let mut moved = std::mem::take(&mut local.table.kicked);
     moved.clear();
-    let pitch = field.machine.pitch();
+    let pitch = field.machine.pitch;
     for (task, (&node, &before)) in local.table.node.iter().zip(start).enumerate() {
         let price = field.linear.get(task * pitch + usize::from(node));
         if node != before || price.is_some_and(|&price| price > 0) {

@@ -44,16 +44,10 @@ impl Grain {
 /// How often two neighbours in address are of one thread, and how often of two, by how far apart
 /// they are: as the smallest aligned block that has both is large.
 #[derive(Clone, Copy, Debug)]
-struct Neighbours {
-    alike: [u32; PAGE_BITS as usize + 1],
-    unlike: [u32; PAGE_BITS as usize + 1],
-}
+struct Neighbours([(u32, u32); PAGE_BITS as usize + 1]);
 
 impl Neighbours {
-    const NONE: Self = Self {
-        alike: [0; PAGE_BITS as usize + 1],
-        unlike: [0; PAGE_BITS as usize + 1],
-    };
+    const NONE: Self = Self([(0, 0); PAGE_BITS as usize + 1]);
 
     fn of(points: &[Point]) -> Self {
         let mut all = Self::NONE;
@@ -65,25 +59,21 @@ impl Neighbours {
     #[inline]
     fn add(&mut self, one: Point, other: Point) {
         let apart = (u64::BITS - (one.tag.word() ^ other.tag.word()).leading_zeros()) as usize;
-        let counts = match one.seat == other.seat {
-            true => &mut self.alike,
-            false => &mut self.unlike,
-        };
-        if let Some(count) = counts.get_mut(apart) {
-            *count += 1;
+        if let Some((alike, unlike)) = self.0.get_mut(apart) {
+            let is_alike = one.seat == other.seat;
+            *(if is_alike { alike } else { unlike }) += 1;
         }
     }
 
     fn add_all(&mut self, others: &Self) {
-        let to = self.alike.iter_mut().chain(&mut self.unlike);
-        let from = others.alike.iter().chain(&others.unlike);
-        to.zip(from).for_each(|(to, from)| *to += from);
+        for (to, from) in self.0.iter_mut().zip(&others.0) {
+            *to = (to.0 + from.0, to.1 + from.1);
+        }
     }
 
     fn grain(&self) -> Grain {
         // What several use on one page is within any chunk.
         let (mut within, mut strays, mut is_within) = (0, 0, false);
-        let mut levels = self.alike.into_iter().zip(self.unlike);
         let is_border = |(alike, unlike): (u32, u32)| {
             let is_chunk = within + strays >= GRAIN_WITHIN && within >= GRAIN_ALIKE * strays;
             let is_sharp = is_within && unlike >= GRAIN_UNLIKE * alike;
@@ -92,7 +82,7 @@ impl Neighbours {
             is_within = alike >= GRAIN_ALIKE * unlike;
             is_chunk && is_sharp && alike + unlike >= GRAIN_BETWEEN
         };
-        let bits = levels.position(is_border);
+        let bits = self.0.into_iter().position(is_border);
         Grain {
             bits: bits.and_then(|apart| u32::try_from(apart).ok()?.checked_sub(1)),
         }

@@ -404,13 +404,13 @@ impl Engine {
 
     /// The next thing to tell people.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
+        self.events.waiting.pop_front()
     }
 
     /// Events dropped because nobody polled them.
     #[must_use]
     pub const fn events_dropped(&self) -> u64 {
-        self.events.dropped()
+        self.events.dropped
     }
 
     /// The limits in force.

@@ -11,8 +11,10 @@ use crate::time::Time;
 /// [`FORGIVE`] holds that it stayed put.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stay {
-    until: Time,
-    moved: Time,
+    /// When it may move.
+    pub until: Time,
+    /// When it moved last, or could not be moved.
+    pub last: Time,
     strikes: u8,
     /// Nodes it was on, by position. Positions from 64 on share bits, which at worst makes a stay
     /// longer on machines of more nodes than any that is known.
@@ -28,16 +30,6 @@ impl Stay {
     /// Whether it may move.
     pub(crate) fn is_over(&self, now: Time) -> bool {
         now >= self.until
-    }
-
-    /// When it may move.
-    pub(crate) const fn until(&self) -> Time {
-        self.until
-    }
-
-    /// When it moved last, or could not be moved.
-    pub(crate) const fn last(&self) -> Time {
-        self.moved
     }
 
     /// It moved.
@@ -59,13 +51,13 @@ impl Stay {
     }
 
     fn rest(&mut self, now: Time, hold: Duration) {
-        self.moved = now;
+        self.last = now;
         self.until = now.after(hold.saturating_mul(1 << self.strikes));
     }
 
     fn forgive(&mut self, now: Time, hold: Duration) {
         let step = hold.saturating_mul(FORGIVE).as_nanos().max(1);
-        let steps = now.since(self.moved).as_nanos() / step;
+        let steps = now.since(self.last).as_nanos() / step;
         self.strikes = self
             .strikes
             .saturating_sub(u8::try_from(steps).unwrap_or(u8::MAX));

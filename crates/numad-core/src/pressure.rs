@@ -41,7 +41,7 @@ const PARTS_TRIED: usize = 3;
 #[derive(Clone, Debug)]
 pub(crate) struct Pressure {
     /// With what others take of each controller as background.
-    model: MachineModel,
+    pub model: MachineModel,
     /// Share of each controller that is used, by everyone.
     used: Vec<f64>,
     /// What controllers can deliver is estimated: enough to doubt a plan, and never to make one.
@@ -89,11 +89,6 @@ impl Pressure {
             model: model.clone().with_background(others),
             guessed: false,
         }
-    }
-
-    /// What controllers deliver, and others take of that.
-    pub(crate) const fn model(&self) -> &MachineModel {
-        &self.model
     }
 
     /// Whether no controller is near its limit.

@@ -247,12 +247,12 @@ impl Judgement {
     /// Ends a window: says how fast the program got on and in which era it is, which the policy is told.
     pub(super) fn look_at(&mut self, program: &mut Program<'_>) {
         program.ipc = self.pace.close();
-        program.era = self.era.number();
+        program.era = self.era.number;
     }
 
     /// What the policy wanted of threads, if it need not be asked again.
     pub(super) fn answer(&self, program: &Program<'_>) -> Option<Plan> {
-        let same = !self.era.is_unlike();
+        let same = !self.era.is_unlike;
         same.then(|| self.answer.stands_for(program.tasks, program.capacity))?
     }
 
@@ -304,7 +304,7 @@ impl Judgement {
                 remedy.push((position, node));
             }
         }
-        let before = trial.pace();
+        let before = trial.pace;
         let reason = match trial.judge(measured, &measure(program, &old), program.ipc) {
             Verdict::Wait => return None,
             Verdict::Keep => {
@@ -349,7 +349,7 @@ impl Judgement {
             && confident
             && !moved
             && matches!(self.regime, Regime::Settled)
-            && !self.era.is_unlike();
+            && !self.era.is_unlike;
         self.answer.pass(holds);
         let tries = options.require_gain && decision.remedy.is_none() && !old.is_empty();
         match &mut self.regime {
@@ -377,7 +377,7 @@ impl Judgement {
             // before.
             return if bound { Change::Changed } else { Change::Same };
         }
-        match (moved, self.era.is_unlike()) {
+        match (moved, self.era.is_unlike) {
             (true, true) => Change::Anew,
             (true, false) => Change::Changed,
             // They do not tell either whether the program does something else.

@@ -257,12 +257,11 @@ impl Ordered {
         if before <= PAGE_MOVES_MAX {
             return;
         }
-        let ends = self.moves.values().map(|history| history.stay.until());
+        let ends = self.moves.values().map(|history| history.stay.until);
         let mut ends: Vec<Time> = ends.collect();
         ends.sort_unstable();
         let middle = ends[ends.len() / 2];
-        self.moves
-            .retain(|_, history| history.stay.until() > middle);
+        self.moves.retain(|_, history| history.stay.until > middle);
         self.forgotten += (before - self.moves.count()) as u64;
     }
 }

@@ -9,9 +9,9 @@ use crate::time::Time;
 /// The latest events; older ones are dropped and counted.
 #[derive(Debug)]
 pub(super) struct Events {
-    waiting: VecDeque<Event>,
+    pub waiting: VecDeque<Event>,
     most: usize,
-    dropped: u64,
+    pub dropped: u64,
 }
 
 impl Events {
@@ -33,13 +33,5 @@ impl Events {
             attachment,
             kind,
         });
-    }
-
-    pub(super) fn pop(&mut self) -> Option<Event> {
-        self.waiting.pop_front()
-    }
-
-    pub(super) const fn dropped(&self) -> u64 {
-        self.dropped
     }
 }

@@ -337,7 +337,7 @@ impl Seen {
     /// Most samples that a decision can use.
     pub(super) const fn samples_enough(&self) -> u32 {
         match self.by_blocks {
-            true => self.thin.most(),
+            true => self.thin.most,
             // Of single pages nothing is known but what was seen of each.
             false => thin::SAMPLES_KEPT,
         }
@@ -365,7 +365,7 @@ impl Seen {
 
     /// Whether what threads share tells something: not where who uses shared memory next is anyone.
     pub(super) fn lasts(&self) -> bool {
-        self.lasted.mixed_lasts()
+        self.lasted.mixed.lasts()
     }
 
     /// The window goes on.
@@ -510,7 +510,7 @@ impl Seen {
         slots: &[u32],
         fade: bool,
     ) -> bool {
-        let (seats, spaces) = (self.seats.dirty(), self.spaces.dirty());
+        let (seats, spaces) = (&self.seats.dirty, &self.spaces.numbers.dirty);
         let most = match self.by_blocks {
             true => PAGES_KEPT,
             false => usize::MAX,
@@ -542,9 +542,9 @@ impl Seen {
         }
         let gone = !spaces.is_empty();
         self.seats.cleaned();
-        self.spaces.cleaned();
+        self.spaces.numbers.cleaned();
         if fade {
-            self.messages.begin();
+            self.messages.sent.clear();
             let (samples, weight) = self.past;
             self.past = (
                 samples.saturating_add(self.live.samples).div_ceil(2),
@@ -572,7 +572,7 @@ impl Seen {
             lost: lost.saturating_sub(self.window.lost_before),
             samples_judged: self.live.samples,
             pages: u32::try_from(self.pages.used()).unwrap_or(u32::MAX),
-            pages_dropped: self.pages.dropped() - self.window.dropped_before,
+            pages_dropped: self.pages.dropped - self.window.dropped_before,
             aside: self.window.aside,
             nowhere: self.window.nowhere,
             no_room: NoRoom {
@@ -597,7 +597,7 @@ impl Seen {
         }
         let window = Window {
             lost_before: lost,
-            dropped_before: self.pages.dropped(),
+            dropped_before: self.pages.dropped,
             ..Window::default()
         };
         let ended = std::mem::replace(&mut self.window, window);
@@ -605,6 +605,6 @@ impl Seen {
         totals.samples += ended.samples;
         totals.samples_aside += ended.aside;
         totals.processes_ignored += ended.ignored;
-        totals.pages_dropped = self.pages.dropped();
+        totals.pages_dropped = self.pages.dropped;
     }
 }

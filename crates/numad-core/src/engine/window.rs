@@ -129,7 +129,7 @@ impl Attachment {
         }
         self.seen.bring_home(scratch);
         let mut proposals = std::mem::take(&mut scratch.proposals);
-        let mut decision = self.decide(context, scratch, &mut proposals, (confident, has_news));
+        let mut decision = self.decide(context, scratch, &mut proposals, (evidence, has_news));
         // Of a window with holes it is not known whether anything changed.
         decision.undecided |= !known;
         let mut summary = self.summary(context, scratch, &decision);
@@ -203,15 +203,14 @@ impl Attachment {
         context: &mut Context<'_>,
         scratch: &Scratch,
         proposals: &mut Vec<Proposal>,
-        (confident, has_news): (bool, bool),
+        (evidence, has_news): (bool, bool),
     ) -> Decision {
-        let evidence = confident || !self.options.require_gain;
         let mut program = scratch.program(context, self.options.prices);
         self.judged.look_at(&mut program);
         program.prices = self.prices(&program);
         let pressure = self.pressure(context, &mut program);
         let known = pressure.as_ref().filter(|pressure| pressure.is_known());
-        program.model = known.map_or(program.model, Pressure::model);
+        program.model = known.map_or(program.model, |known| &known.model);
         // A policy that was chosen for what it does has all places.
         let nodes = program.nodes();
         let spread = spread(&scratch.capacity, &nodes);

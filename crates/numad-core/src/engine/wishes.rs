@@ -156,7 +156,7 @@ impl<'a> Known<'_, 'a> {
                 let rests = !history.stay.is_over(self.now);
                 let kernel_did = self.left.balances && history.by_kernel;
                 let agrees = !kernel_did && history.wanted.map(usize::from) == Some(node)
-                    || came > Some(history.stay.last());
+                    || came > Some(history.stay.last);
                 let waits = self.settles && !agrees && !is_anyones;
                 held |= rests;
                 unconfirmed |= waits;
@@ -208,7 +208,7 @@ impl<'a> Known<'_, 'a> {
         let position = usize::try_from(user.task).ok()?;
         let there = program.tasks.get(position)?.node == Some(node);
         let record = self.seen.record(*self.slots.get(position)?)?;
-        there.then(|| record.stay.last())
+        there.then_some(record.stay.last)
     }
 
     /// Whether the block that a page is part of is sure that it goes, whatever the samples of the page alone say. What

@@ -116,7 +116,8 @@ impl Block<'_> {
 pub(crate) struct Blocks {
     /// Where the points and the users of each end.
     ends: Vec<(usize, usize)>,
-    users: Vec<User>,
+    /// Users of all blocks, those of one after those of the other.
+    pub users: Vec<User>,
     /// Where the user of a seat was put last, before its block was sorted.
     places: Vec<usize>,
     grains: Grains,
@@ -139,11 +140,6 @@ impl Blocks {
     /// How memory around a page is dealt out.
     pub(crate) fn grain(&self, at: Tag) -> Grain {
         self.grains.at(at)
-    }
-
-    /// Users of all blocks, those of one after those of the other.
-    pub(crate) fn users(&self) -> &[User] {
-        &self.users
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Block<'_>> {

@@ -18,7 +18,8 @@ pub(crate) const fn bits_in_large(shift: u32) -> u32 {
 /// Large pages that were sampled, by the first small page in each.
 #[derive(Debug)]
 pub(crate) struct LargePages {
-    bits: u32,
+    /// How many small pages one has, as a power of two.
+    pub bits: u32,
     homes: BTreeMap<Tag, Option<u16>>,
 }
 
@@ -29,11 +30,6 @@ impl LargePages {
             bits: bits_in_large(shift),
             homes: BTreeMap::new(),
         }
-    }
-
-    /// How many small pages one has, as a power of two.
-    pub(crate) const fn bits(&self) -> u32 {
-        self.bits
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -115,7 +111,7 @@ mod tests {
     #[test]
     fn what_is_known_of_a_small_page_is_of_all_of_the_large_one() {
         let mut large = LargePages::new(12);
-        assert_eq!((large.bits(), large.is_empty()), (9, true));
+        assert_eq!((large.bits, large.is_empty()), (9, true));
         large.learn(tag(0x205), Some(2), true);
         assert_eq!(large.home(tag(0x200)), Some(Some(2)));
         assert_eq!(large.home(tag(0x205)), None, "it begins elsewhere");

@@ -279,7 +279,8 @@ pub(crate) struct PageTable {
     sets_log2: u32,
     /// Slots that hold a page.
     occupied: Bits,
-    dropped: u64,
+    /// Pages dropped so far because their set was full.
+    pub dropped: u64,
 }
 
 impl PageTable {
@@ -309,11 +310,6 @@ impl PageTable {
     /// Pages tracked.
     pub(crate) const fn used(&self) -> usize {
         self.occupied.count()
-    }
-
-    /// Pages dropped so far because their set was full.
-    pub(crate) const fn dropped(&self) -> u64 {
-        self.dropped
     }
 
     /// Notes one access and tells who used the page since the last one of this accessor.

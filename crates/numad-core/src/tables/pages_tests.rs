@@ -98,7 +98,7 @@ fn the_least_touched_page_of_a_full_set_is_dropped_and_counted() {
         }
     }
     table.touch(tag(99), 1, 1);
-    assert_eq!((table.used(), table.dropped()), (8, 1));
+    assert_eq!((table.used(), table.dropped), (8, 1));
     assert!(table.entry(tag(0)).is_none() && table.entry(tag(99)).is_some());
     assert_eq!(
         table
@@ -204,7 +204,7 @@ proptest! {
             others.truncate(4);
             *vector = others;
         }
-        prop_assert_eq!(table.dropped(), 0);
+        prop_assert_eq!(table.dropped, 0);
         prop_assert_eq!(table.used(), model.len());
         for (page, vector) in model {
             let entry = table.entry(tag(page)).unwrap().1;

@@ -7,8 +7,8 @@ use super::bits::Bits;
 #[derive(Debug)]
 pub(crate) struct Seats {
     free: Bits,
-    /// Given back, but the tables still speak of their last holders.
-    dirty: Bits,
+    /// Given back, but the tables still speak of their last holders, and must be cleaned of them.
+    pub dirty: Bits,
 }
 
 impl Seats {
@@ -33,11 +33,6 @@ impl Seats {
         self.dirty.insert(usize::from(seat));
     }
 
-    /// Seats that the tables must be cleaned of.
-    pub(crate) const fn dirty(&self) -> &Bits {
-        &self.dirty
-    }
-
     /// The tables speak of no dirty seat any more.
     pub(crate) fn cleaned(&mut self) {
         for seat in self.dirty.iter() {
@@ -60,8 +55,8 @@ mod tests {
         );
         seats.give_back(0);
         assert_eq!(seats.take(), None);
-        assert_eq!(seats.dirty().iter().collect::<Vec<_>>(), [0]);
+        assert_eq!(seats.dirty.iter().collect::<Vec<_>>(), [0]);
         seats.cleaned();
-        assert_eq!((seats.take(), seats.dirty().is_empty()), (Some(0), true));
+        assert_eq!((seats.take(), seats.dirty.is_empty()), (Some(0), true));
     }
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use topology::Pid;
 
-use super::bits::Bits;
 use super::seats::Seats;
 use crate::policy::SpaceId;
 
@@ -31,7 +30,7 @@ pub(crate) struct Spaces {
     held: Vec<Option<Space>>,
     by_id: BTreeMap<SpaceId, LocalSpace>,
     /// Those given back are void, but pages of them are still in the table.
-    numbers: Seats,
+    pub numbers: Seats,
 }
 
 impl Spaces {
@@ -57,7 +56,7 @@ impl Spaces {
         Some(local)
     }
 
-    /// Makes a space void. Its number is used again only after [`Self::cleaned`].
+    /// Makes a space void. Its number is used again only after [`Seats::cleaned`].
     pub(crate) fn remove(&mut self, local: LocalSpace) -> Option<Space> {
         let space = self.held.get_mut(usize::from(local))?.take()?;
         self.by_id.remove(&space.id);
@@ -80,14 +79,6 @@ impl Spaces {
             .zip(&self.held)
             .filter_map(|(local, space)| Some((local, space.as_ref()?)))
     }
-
-    pub(crate) const fn dirty(&self) -> &Bits {
-        self.numbers.dirty()
-    }
-
-    pub(crate) fn cleaned(&mut self) {
-        self.numbers.cleaned();
-    }
 }
 
 #[cfg(test)]
@@ -109,7 +100,7 @@ mod tests {
         assert_eq!(spaces.remove(1), Some(space(5)));
         assert_eq!((spaces.remove(1), spaces.remove(99)), (None, None));
         assert_eq!(spaces.add(space(7)), Some(3));
-        spaces.cleaned();
+        spaces.numbers.cleaned();
         assert_eq!(spaces.add(space(8)), Some(1));
         assert_eq!(spaces.local_of(SpaceId(7)), Some(3));
         let more = (0..5000)

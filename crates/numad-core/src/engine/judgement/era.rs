@@ -8,13 +8,13 @@ use crate::policy::Program;
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Era {
-    number: u32,
+    pub number: u32,
     /// Judged windows in a row that showed something else than those before.
     other: u32,
     /// Judged windows since it began.
     age: u32,
-    /// The last judged window was not as those before.
-    is_unlike: bool,
+    /// The last judged window was not as those before: the program may be in the midst of a change.
+    pub is_unlike: bool,
     /// Since it began, and how long eras lasted before: the last counts half, the one before it a
     /// quarter, and so on to what was expected at first.
     lasts: Duration,
@@ -52,10 +52,6 @@ impl Era {
         }
     }
 
-    pub(super) const fn number(&self) -> u32 {
-        self.number
-    }
-
     /// Whether the last judged window began an era.
     pub(super) const fn begins(&self) -> bool {
         matches!(self.other, 1..=BEGIN_MAX)
@@ -64,11 +60,6 @@ impl Era {
     /// Whether an era began in the last judged window or just before it.
     pub(super) const fn is_young(&self) -> bool {
         self.number > 0 && self.age < YOUNG
-    }
-
-    /// Whether it was not as those before, and may be in the midst of a change.
-    pub(super) const fn is_unlike(&self) -> bool {
-        self.is_unlike
     }
 
     /// How long the program will go on as it does, whatever we change meanwhile: as long as it has

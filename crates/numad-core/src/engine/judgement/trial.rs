@@ -73,7 +73,7 @@ pub(super) struct Trial {
     /// The window that decided it.
     before: Measure,
     /// How fast the program got on before, where that is counted.
-    pace: Option<Before>,
+    pub pace: Option<Before>,
     /// Windows in a row that it got on slower.
     slow: u32,
     /// Where the tasks that it moved were.
@@ -119,11 +119,6 @@ impl Trial {
             windows: 0,
             postponed: 0,
         })
-    }
-
-    /// How fast the program got on before, where that is counted.
-    pub(super) const fn pace(&self) -> Option<Before> {
-        self.pace
     }
 
     /// More threads moved before the verdict: the first figure stands, and the wait begins anew.

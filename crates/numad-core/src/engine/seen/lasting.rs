@@ -27,12 +27,12 @@ use crate::tables::forest::{Blocks, Point, SAMPLE, User};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lasting {
     steady: Kept,
-    mixed: Kept,
+    pub mixed: Kept,
 }
 
 /// What was expected of samples, and what came true, in samples.
 #[derive(Clone, Copy, Debug, Default)]
-struct Kept {
+pub(super) struct Kept {
     expected: f64,
     came: f64,
 }
@@ -147,15 +147,10 @@ impl Lasting {
             kept.came = kept.came * REMEMBERED + now.came;
         }
     }
-
-    /// Whether memory does that is not steady.
-    pub(super) fn mixed_lasts(&self) -> bool {
-        self.mixed.lasts()
-    }
 }
 
 impl Kept {
-    fn lasts(self) -> bool {
+    pub(super) fn lasts(self) -> bool {
         self.came + TRUSTED >= LASTS * (self.expected + TRUSTED)
     }
 }
@@ -171,9 +166,9 @@ pub(super) struct Nodes {
 impl Nodes {
     pub(super) fn new(blocks: &Blocks, positions: &Positions, tasks: &[Task]) -> Self {
         let node = |position: Option<u32>| tasks.get(position? as usize)?.node;
-        let of_seats: Vec<Option<usize>> = positions.by_seat().iter().copied().map(node).collect();
+        let of_seats: Vec<Option<usize>> = positions.of_seats.iter().copied().map(node).collect();
         let mut samples = vec![0.0; of_seats.len()];
-        for user in blocks.users() {
+        for user in &blocks.users {
             if let Some(samples) = samples.get_mut(usize::from(user.seat)) {
                 *samples += f64::from(user.all) / f64::from(SAMPLE);
             }
@@ -232,7 +227,7 @@ impl Nodes {
         users: &mut Vec<(u32, f64)>,
     ) -> Range<usize> {
         let begin = users.len();
-        let seats = self.of_seats.iter().zip(positions.by_seat());
+        let seats = self.of_seats.iter().zip(&positions.of_seats);
         let used = seats
             .zip(&self.samples)
             .filter(|(_, samples)| **samples > 0.0);

@@ -35,7 +35,7 @@ const LOUDEST_MIN: f64 = 8.0;
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     /// By pair of processes, the lower number first.
-    sent: BTreeMap<(Pid, Pid), Lines>,
+    pub sent: BTreeMap<(Pid, Pid), Lines>,
     /// Whether some of that is not counted yet.
     is_news: bool,
     /// Whether any was ever sent that was counted: so all are.
@@ -47,16 +47,9 @@ pub(super) struct Messages {
 /// Lines that two processes sent each other, and the amount that each two of their threads were
 /// given for them.
 #[derive(Clone, Copy, Debug, Default)]
-struct Lines {
+pub(super) struct Lines {
     sent: u64,
     counted: u64,
-}
-
-impl Messages {
-    /// The live tables begin anew.
-    pub(super) fn begin(&mut self) {
-        self.sent.clear();
-    }
 }
 
 impl Seen {

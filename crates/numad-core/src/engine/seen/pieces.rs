@@ -191,7 +191,7 @@ impl Seen {
         *found = Pieces::default();
         self.comm.forget_inferred();
         let (extents, places) = self.extents(&blocks);
-        let most = u64::from(self.thin.most() / PIECE_SAMPLES);
+        let most = u64::from(self.thin.most / PIECE_SAMPLES);
         found.pages = count(&extents.ranges);
         let least = found.pages.div_ceil(most);
         let nodes = Nodes::new(&blocks, positions, tasks);
@@ -386,7 +386,7 @@ impl Seen {
         let points = &self.forest.points()[block.points.clone()];
         let mut tags = points.iter().map(|point| point.tag);
         let has_large = !self.large.is_empty() && tags.any(|tag| self.large.home(tag).is_some());
-        let least_bits = if has_large { self.large.bits() } else { 0 };
+        let least_bits = if has_large { self.large.bits } else { 0 };
         let bits = |pages: u64| pages.next_power_of_two().trailing_zeros().max(least_bits);
         let pages = count(extents);
         let samples = block.samples().max(1);

@@ -236,7 +236,7 @@ impl Seen {
 /// From seats to positions.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Positions {
-    of_seats: Vec<Option<u32>>,
+    pub(super) of_seats: Vec<Option<u32>>,
     /// What a sample weighs on average.
     pub(in crate::engine) weight_per_sample: f64,
     pub(super) sizes: Sizes,
@@ -249,11 +249,6 @@ impl Positions {
             weight_per_sample: seen.weight_per_sample(),
             sizes: seen.sizes,
         }
-    }
-
-    /// Positions of all seats.
-    pub(super) fn by_seat(&self) -> &[Option<u32>] {
-        &self.of_seats
     }
 
     /// The position of a seat, if its thread takes part.

@@ -20,8 +20,8 @@ const SAMPLES_LEAST: u32 = 1 << 11;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Thin {
-    /// Most samples that are kept.
-    most: u32,
+    /// Most samples that a window goes by.
+    pub most: u32,
     /// One sample in two to this power is kept.
     halvings: u32,
     /// Samples kept since it was halved the last time, and half of those before.
@@ -42,11 +42,6 @@ impl Thin {
             seen: 0,
             state: 0x9e37_79b9_7f4a_7c15,
         }
-    }
-
-    /// Most samples that a window goes by.
-    pub(super) const fn most(&self) -> u32 {
-        self.most
     }
 
     /// Whether all samples of the window are looked at.

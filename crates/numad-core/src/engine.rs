@@ -9,7 +9,7 @@
 //! `handle_attach` lets the first window see how busy threads are; without it the first window
 //! knows no thread's share of a processor and nobody takes part yet.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use topology::{CpuSet, Pid, Tid, Topology};
@@ -141,9 +141,7 @@ impl Engine {
         now: Time,
         spec: AttachSpec,
     ) -> Result<AttachmentId, AttachError> {
-        let mut pids: Vec<Pid> = spec.pids.iter().copied().filter(|pid| pid.0 != 0).collect();
-        pids.sort_unstable();
-        pids.dedup();
+        let pids: BTreeSet<Pid> = spec.pids.iter().copied().filter(|pid| pid.0 != 0).collect();
         if pids.is_empty() {
             return Err(AttachError::NoProcess);
         }

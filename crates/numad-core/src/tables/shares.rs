@@ -4,7 +4,7 @@
 //! processes that map it, at whatever addresses, use the same page.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops;
 
 use super::bits::Bits;
@@ -191,10 +191,10 @@ impl Shares {
                 })
             })
             .collect();
-        let mut unnamed: Vec<ObjectId> = maps.ranges.iter().map(|range| range.object).collect();
-        unnamed.retain(|object| self.space_of(*object).is_none());
-        unnamed.sort_unstable();
-        unnamed.dedup();
+        let mapped = maps.ranges.iter().map(|range| range.object);
+        let unnamed: BTreeSet<ObjectId> = mapped
+            .filter(|object| self.space_of(*object).is_none())
+            .collect();
         let maps = Maps {
             ranges: apart(ranges, |range| (range.first, range.end)),
             foreign: apart(foreign, |range| (range.start, range.end)),
@@ -233,9 +233,7 @@ impl Shares {
 
     /// Changes how many map the objects that a process does.
     fn count(&mut self, maps: &Maps, change: fn(u32) -> u32) {
-        let mut mapped: Vec<LocalSpace> = maps.ranges.iter().map(|range| range.object).collect();
-        mapped.sort_unstable();
-        mapped.dedup();
+        let mapped: BTreeSet<LocalSpace> = maps.ranges.iter().map(|range| range.object).collect();
         for object in mapped {
             if let Some(object) = self.objects.get_mut(&object) {
                 object.mappers = change(object.mappers);

@@ -1,5 +1,6 @@
 //! What an observation says of a program's threads and pages.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use topology::{CpuSet, Pid, TaskKey, Topology};
@@ -118,16 +119,14 @@ impl Seen {
 
     /// Processes without threads leave, except those that joined after the look began.
     fn part_from_the_gone(&mut self, registry: &mut Registry) {
-        let mut alive: Vec<LocalSpace> = self.tasks.iter().map(|(_, hot, _)| hot.space).collect();
-        alive.sort_unstable();
-        alive.dedup();
+        let alive: BTreeSet<LocalSpace> = self.tasks.iter().map(|(_, hot, _)| hot.space).collect();
         let gone: Vec<LocalSpace> = self
             .spaces
             .iter()
             .filter(|(local, space)| {
                 space.pid.is_some()
                     && space.joined + 1 < self.observations
-                    && alive.binary_search(local).is_err()
+                    && !alive.contains(local)
             })
             .map(|(local, _)| local)
             .collect();

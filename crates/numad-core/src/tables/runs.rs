@@ -21,8 +21,13 @@ impl<V: Copy + PartialEq> Runs<V> {
 
     /// The value of a page.
     pub(crate) fn at(&self, page: PageKey) -> Option<V> {
-        let (first, &(end, value)) = self.held.range(..=page).next_back()?;
-        (first.space == page.space && page.page < end).then_some(value)
+        Some(self.run_of(page)?.1)
+    }
+
+    /// The first page of the run of a page, and its value.
+    fn run_of(&self, page: PageKey) -> Option<(PageKey, V)> {
+        let (&first, &(end, value)) = self.held.range(..=page).next_back()?;
+        (first.space == page.space && page.page < end).then_some((first, value))
     }
 
     /// The runs that have pages in common with these, cut to them, in order.
@@ -111,9 +116,7 @@ impl<V: Copy + PartialEq> Runs<V> {
 
     /// Forgets the run of a page.
     pub(crate) fn forget(&mut self, page: PageKey) {
-        let before = self.held.range(..=page).next_back();
-        let run = before.filter(|(first, (end, _))| first.space == page.space && page.page < *end);
-        if let Some(first) = run.map(|(first, _)| *first) {
+        if let Some((first, _)) = self.run_of(page) {
             self.held.remove(&first);
         }
     }

@@ -182,7 +182,7 @@ pub struct Task {
 
 /// Which page: a space and a page in it. The space is that of a process, or of an object that
 /// processes share, which has one page wherever it is mapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageKey {
     /// The address space.
     pub space: SpaceId,
@@ -190,9 +190,9 @@ pub struct PageKey {
     pub page: u64,
 }
 
-/// An address space or a shared object, numbered by the engine: process numbers come back, these do
-/// not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// An address space or a shared object, numbered by the engine from 1 on: process numbers come
+/// back, these do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpaceId(pub u32);
 
 /// A page that was seen in use.

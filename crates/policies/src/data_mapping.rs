@@ -303,8 +303,8 @@ struct AccessTable {
     counts: Vec<u8>,
 }
 
-/// Whose row a slot holds.
-#[derive(Clone, Copy, Debug)]
+/// Whose row a slot holds; by default nobody's, for no space has the number 0.
+#[derive(Clone, Copy, Debug, Default)]
 struct Owner {
     key: PageKey,
     /// The call in which it was last counted; none while nobody had the slot.
@@ -312,15 +312,6 @@ struct Owner {
     /// How often the page was moved; all before its threads last moved count as once.
     moves: u8,
 }
-
-const NOBODY: Owner = Owner {
-    key: PageKey {
-        space: numad_core::SpaceId(0),
-        page: 0,
-    },
-    counted: None,
-    moves: 0,
-};
 
 impl AccessTable {
     fn new(history: u8) -> Self {
@@ -345,7 +336,7 @@ impl AccessTable {
         let seat = |user: &Accessor| seats.get(user.task as usize);
         let slot = Some(page.slot as usize).filter(|&slot| slot < SLOTS_MAX)?;
         if slot >= self.owners.len() {
-            self.owners.resize(slot + 1, NOBODY);
+            self.owners.resize(slot + 1, Owner::default());
             self.counts.resize((slot + 1) * self.nodes, 0);
         }
         let owner = &mut self.owners[slot];

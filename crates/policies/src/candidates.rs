@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 
 use numad_core::{
-    CommMatrix, Fate, Plan, Policy, Program, Proposal, Reason, SettingKind, SettingSpec, Settings,
-    SettingsError, Task, Time,
+    CommMatrix, Fate, Plan, Policy, PolicyFactory, Program, Proposal, Reason, SettingKind,
+    SettingSpec, Settings, SettingsError, Task, Time,
 };
 
 use topology::TaskKey;
@@ -41,9 +41,7 @@ pub(crate) struct Candidates {
 
 #[derive(Debug)]
 struct Asked {
-    name: &'static str,
-    /// It goes by the order of tasks.
-    by_order: bool,
+    factory: &'static PolicyFactory,
     policy: Box<dyn Policy>,
 }
 
@@ -70,7 +68,7 @@ impl Candidates {
                     "is `{list}`, but `{name}` cannot be asked by `{chooser}`; name policies that place"
                 )));
             }
-            if asked.iter().any(|known| known.name == factory.name) {
+            if asked.iter().any(|known| known.factory.name == name) {
                 continue;
             }
             let own = factory.settings;
@@ -78,8 +76,7 @@ impl Candidates {
             let shared = shared.filter(|(name, _)| own.iter().any(|spec| spec.name == *name));
             let shared = shared.map(|(name, value)| (name.to_owned(), value.clone()));
             asked.push(Asked {
-                name: factory.name,
-                by_order: factory.goes_by_order,
+                factory,
                 policy: (factory.build)(&Settings::with(own, shared)?, seed)?,
             });
         }
@@ -111,7 +108,7 @@ impl Policy for Candidates {
         let own = out.len();
         for asked in &mut self.asked {
             self.begin.push(out.len());
-            match asked.by_order {
+            match asked.factory.goes_by_order {
                 true => out.push(ask_in_order(&mut *asked.policy, now, program)),
                 false if out.len() == own => asked.policy.plans(now, program, out),
                 false => asked.policy.thread_plans(now, program, out),
@@ -237,8 +234,8 @@ impl Places {
         let mut seats = Seats::without(program, others);
         let mut both = self.0.iter().zip(program.tasks);
         both.all(|(place, task)| {
-            let node = place.as_ref().map(|(node, _)| *node);
-            node.is_none_or(|node| seats.try_take(node, task))
+            let place = place.as_ref();
+            place.is_none_or(|(node, _)| seats.try_take(*node, task))
         })
     }
 
@@ -246,8 +243,8 @@ impl Places {
     pub(crate) fn are_taken(&self, program: &Program<'_>) -> bool {
         let mut both = self.0.iter().zip(program.tasks);
         both.all(|(place, task)| {
-            let node = place.as_ref().map(|(node, _)| *node);
-            node.is_none_or(|node| task.node == Some(node))
+            let place = place.as_ref();
+            place.is_none_or(|(node, _)| task.node == Some(*node))
         })
     }
 
@@ -291,6 +288,9 @@ mod tests {
             "is `autopin`, but `autopin` cannot be asked by `auto`; name policies that place",
         );
         let known = asked(" deloc, none,deloc").unwrap();
-        assert_eq!((known.asked.len(), known.asked[1].name), (2, "none"));
+        assert_eq!(
+            (known.asked.len(), known.asked[1].factory.name),
+            (2, "none")
+        );
     }
 }

@@ -15,7 +15,7 @@
 //! nothing is counted any more. A new round begins when tasks come or go, or when they may be
 //! elsewhere than before.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use numad_core::evidence::{self, Scale};
@@ -174,9 +174,10 @@ impl Policy for Pinner {
             Regime::Keeping(places) => {
                 out.extend(places.plan());
                 if let Some(pages) = &mut self.pages {
-                    let first = out.len();
-                    pages.propose(now, program, out);
-                    keep_sure(program, first, out);
+                    let mut moves = Plan::new();
+                    pages.propose(now, program, &mut moves);
+                    keep_sure(program, &mut moves);
+                    out.append(&mut moves);
                 }
             }
         }
@@ -307,26 +308,14 @@ impl Trials {
     }
 }
 
-/// Drops page moves, from the first of them on, that a few samples may want by chance. The engine asks that only of
-/// policies of which it wants a gain.
-fn keep_sure(program: &Program<'_>, first: usize, out: &mut Vec<Proposal>) {
-    let wishes: BTreeMap<PageKey, usize> = out[first..]
-        .iter()
-        .filter_map(Proposal::page_move)
-        .collect();
-    let is_wanted = |page: &&Page| {
-        let node = wishes.get(&page.key);
-        node.is_some_and(|&node| is_sure(program, page, node))
-    };
-    let sure = program.pages.iter().filter(is_wanted).map(|page| page.key);
-    let sure: BTreeSet<PageKey> = sure.collect();
-    let mut at = 0;
-    out.retain(|wish| {
-        at += 1;
-        at <= first
-            || wish
-                .page_move()
-                .is_none_or(|(page, _)| sure.contains(&page))
+/// Drops page moves that a few samples may want by chance. The engine asks that only of policies of
+/// which it wants a gain.
+fn keep_sure(program: &Program<'_>, moves: &mut Vec<Proposal>) {
+    let pages = program.pages.iter().map(|page| (page.key, page));
+    let pages: BTreeMap<PageKey, &Page> = pages.collect();
+    moves.retain(|wish| {
+        let wanted = wish.page_move();
+        wanted.is_none_or(|(page, node)| is_sure(program, pages[&page], node))
     });
 }
 

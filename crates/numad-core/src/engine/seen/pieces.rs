@@ -10,6 +10,7 @@
 //! ([`crate::tables::large`]).
 
 use std::collections::BTreeSet;
+use std::mem::take;
 use std::ops::Range;
 
 use super::Seen;
@@ -58,7 +59,6 @@ pub(in crate::engine) struct Pieces {
 
 /// What is known of a block.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Known {
     /// The first and last page that was sampled, with all of a large one.
     first: Tag,
@@ -66,8 +66,10 @@ struct Known {
     /// Where its users are.
     users: Range<usize>,
     points: Range<usize>,
-    /// Whether its pages do not stand for themselves.
-    is_cut: bool,
+    /// Its pages as far as they are likely to be there, in the same way as its users.
+    extents: Range<usize>,
+    /// Pages of a piece, as a power of two; 0 where its pages stand for themselves.
+    bits: u32,
     /// Whether memory is dealt out in such blocks: one sample speaks for all of it.
     is_dealt: bool,
     /// Whether who uses it elsewhere says nothing of its pages on a node ([`super::apart`]).
@@ -87,7 +89,7 @@ struct Piece {
 impl Pieces {
     /// Whether a page is part of a piece.
     pub(in crate::engine) fn has(&self, tag: Tag) -> bool {
-        self.block(tag).is_some_and(|block| block.is_cut)
+        self.block(tag).is_some_and(|block| block.bits > 0)
     }
 
     /// Pages of memory that was seen in use, and what lies between them in the same neighbourhood.
@@ -200,8 +202,8 @@ impl Seen {
         found.inside = Bits::new(self.pages.slots() as usize);
         found.homes = vec![None; self.forest.points().len()];
         found.large = vec![false; self.forest.points().len()];
-        let (mut cuts, mut counts) = (Vec::new(), Apart::default());
-        for (index, (block, place)) in blocks.iter().zip(places).enumerate() {
+        let mut counts = Apart::default();
+        for (block, place) in blocks.iter().zip(places) {
             let ranges = &extents.ranges[place.clone()];
             let bits = self.piece_bits(&block, ranges, (least, seats));
             let points = &self.forest.points()[block.points.clone()];
@@ -210,7 +212,6 @@ impl Seen {
                 apart = self.look_up(&block, &nodes, &mut counts, found);
                 let tables = (&mut self.comm, &self.shares);
                 infer_talk(tables, (&block, points, &found.large), positions);
-                cuts.push((index, bits, place));
             }
             let told = (block.users, points);
             let lasts = self.lasted.learn(&mut learned, told, &nodes) || !self.by_blocks;
@@ -222,8 +223,9 @@ impl Seen {
                     false => everyone.clone(),
                 },
                 points: block.points.clone(),
+                extents: place,
+                bits,
                 is_apart: apart,
-                is_cut: bits > 0,
                 is_dealt: block.users.len() == 1
                     && self.large.home(points[0].tag).is_none()
                     && blocks.grain(points[0].tag) != Grain::default(),
@@ -234,19 +236,13 @@ impl Seen {
         self.lasts.get_or_insert(learned);
         let mut bench = Bench::default();
         pages.clear();
-        let users = std::mem::take(&mut found.users);
-        for (index, bits, place) in cuts {
-            let cut = Cut {
-                points: blocks.at(index).points,
-                bits,
-                extents: &extents.ranges[place],
-                users: &users[found.blocks[index].users.clone()],
-                is_apart: found.blocks[index].is_apart,
-                lasts: found.blocks[index].lasts,
-                placed,
-            };
-            self.cut_block(positions, &cut, &mut bench, (found, pages));
+        let (known, users) = (take(&mut found.blocks), take(&mut found.users));
+        for block in known.iter().filter(|block| block.bits > 0) {
+            let extents = &extents.ranges[block.extents.clone()];
+            let of_block = (extents, &Users::of(&users[block.users.clone()]), placed);
+            self.cut_block(positions, block, of_block, (&mut bench, found, pages));
         }
+        found.blocks = known;
         self.fill_single(positions, &Users::of(&users[everyone]), (found, pages));
         found.users = users;
     }
@@ -277,7 +273,7 @@ impl Seen {
             let block = found.block(tag);
             let space = self.spaces.at(tag.space());
             let is_whole = self.by_blocks && entry.is_large();
-            let stands = !is_whole && block.is_none_or(|block| !block.is_cut);
+            let stands = !is_whole && block.is_none_or(|block| block.bits == 0);
             let Some(space) = space.filter(|_| stands) else {
                 return;
             };
@@ -294,13 +290,14 @@ impl Seen {
         pages.rotate_left(of_pieces);
     }
 
-    /// Appends the pieces of a block.
+    /// Appends the pieces of a block, of which it is known how far it is there and who uses it;
+    /// and where memory was put.
     fn cut_block(
         &self,
         positions: &Positions,
-        block: &Cut<'_>,
-        bench: &mut Bench,
-        (found, pages): (&mut Pieces, &mut Vec<Page>),
+        block: &Known,
+        (extents, users, placed): (&[Range<u64>], &Users<'_>, &Runs<Placed>),
+        (bench, found, pages): (&mut Bench, &mut Pieces, &mut Vec<Page>),
     ) {
         let all = self.forest.points();
         let mut rest = block.points.clone();
@@ -308,7 +305,6 @@ impl Seen {
         let Some(space) = self.spaces.at(local).map(|space| space.id) else {
             return;
         };
-        let users = Users::of(block.users);
         let known = (&all[rest.clone()], &found.homes[rest.clone()]);
         let homes = known.1.iter().flatten().filter(|_| block.is_apart);
         let homes: BTreeSet<u16> = homes.copied().collect();
@@ -329,9 +325,9 @@ impl Seen {
             let points = rest.start..beyond.map_or(rest.end, |beyond| rest.start + beyond);
             rest.start = points.end;
             bench.extents.clear();
-            bench.extents.extend(cut(block.extents, &own));
+            bench.extents.extend(cut(extents, &own));
             bench.runs.clear();
-            bench.runs.extend(block.placed.within(space, own.clone()));
+            bench.runs.extend(placed.within(space, own.clone()));
             self.split(&points, positions, (bench, found));
             for at in 0..bench.parts.len() {
                 let begin = found.ranges.len();
@@ -354,7 +350,7 @@ impl Seen {
                 };
                 let weight = positions.weight_per_sample * part.weight;
                 let own = on.iter().find(|(home, _)| Some(*home) == part.home);
-                let users = own.map_or(&users, |(_, own)| own);
+                let users = own.map_or(users, |(_, own)| own);
                 users.choose(&mut page, (weight, number));
                 if !block.lasts {
                     page.forgotten = page.weight();
@@ -623,21 +619,6 @@ impl Bench {
         }
         join(ranges, begin);
     }
-}
-
-/// A block that is to be cut.
-struct Cut<'a> {
-    points: Range<usize>,
-    /// Pages of a piece, as a power of two.
-    bits: u32,
-    extents: &'a [Range<u64>],
-    /// Who uses it, those most who use it most.
-    users: &'a [(u32, f64)],
-    /// See [`Known`].
-    is_apart: bool,
-    lasts: bool,
-    /// Where memory was put.
-    placed: &'a Runs<Placed>,
 }
 
 /// What threads share by a block of which single pages tell little: of each one's use in this

@@ -453,8 +453,7 @@ impl Listing {
         gains.sum::<f64>() > 0.0
     }
 
-    /// The scores of a page that is taken out of what is used: of its home and of the best other
-    /// node that takes it; home again if none does.
+    /// The scores of a page that is taken out of what is used.
     #[inline]
     fn rate(&mut self, home: usize, room: &Room) -> Rated {
         let scores = &mut self.scores[..];
@@ -466,18 +465,28 @@ impl Listing {
         }
         let all: f64 = self.asking.iter().map(|&(_, gbps)| gbps).sum();
         let alone = |&(node, gbps)| gbps * self.left.without((node, home), gbps, all);
+        let at_home = self.asking.iter().map(alone).sum();
+        self.best((home, at_home), room, |_| true)
+    }
+
+    /// The scores of the page in question at its home and at the best other node that takes it and
+    /// is fit; home again if it scores more at none.
+    #[inline]
+    fn best(
+        &self,
+        (home, at_home): (usize, f64),
+        room: &Room,
+        is_fit: impl Fn(usize) -> bool,
+    ) -> Rated {
         let mut rated = Rated {
-            home: self.asking.iter().map(alone).sum(),
-            best: f64::NEG_INFINITY,
+            home: at_home,
+            best: at_home,
             node: home,
         };
-        for (node, (&score, &bytes)) in scores.iter().zip(&room.bytes).enumerate() {
-            if score > rated.best && bytes >= room.page_bytes && node != home {
+        for (node, &score) in self.scores.iter().enumerate() {
+            if score > rated.best && node != home && room.is_for_one(node) && is_fit(node) {
                 (rated.best, rated.node) = (score, node);
             }
-        }
-        if rated.node == home {
-            rated.best = rated.home;
         }
         rated
     }
@@ -508,17 +517,7 @@ impl Listing {
         if !is_detour(rated.node) {
             return rated;
         }
-        let mut straight = Rated {
-            best: rated.home,
-            node: home,
-            ..rated
-        };
-        for (node, &score) in self.scores.iter().enumerate() {
-            if score > straight.best && node != home && room.is_for_one(node) && !is_detour(node) {
-                (straight.best, straight.node) = (score, node);
-            }
-        }
-        straight
+        self.best((home, rated.home), room, |node| !is_detour(node))
     }
 
     /// Has the demand of the page in question carried from another memory.

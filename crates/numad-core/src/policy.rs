@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::time::Duration;
 
-use topology::{CoreId, CpuId, TaskKey, Topology};
+use topology::{CoreId, TaskKey, Topology};
 
 use crate::cost::{MachineModel, Prices};
 use crate::matrix::CommMatrix;
@@ -170,8 +170,6 @@ pub struct Task {
     /// The node it is on now: where it was placed, else where it ran last. None while unknown or
     /// running on a processor of no node.
     pub node: Option<usize>,
-    /// The processor it ran on last.
-    pub cpu: Option<CpuId>,
     /// Whether it may run on each node (by position).
     pub allowed: Vec<bool>,
     /// Share of one processor it used in the window, 0 to 1.

@@ -32,7 +32,6 @@ impl Scene {
         let tasks = nodes.into_iter().zip(1..).map(|(node, number)| Task {
             key: key(number),
             node: Some(node),
-            cpu: None,
             allowed: vec![true; 2],
             busy: 1.0,
             samples: 100,

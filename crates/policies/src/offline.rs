@@ -88,7 +88,6 @@ fn unknown(tasks: usize, nodes: usize) -> Vec<Task> {
             start: StartTicks(0),
         },
         node: None,
-        cpu: None,
         allowed: vec![true; nodes],
         busy: 1.0,
         samples: 0,

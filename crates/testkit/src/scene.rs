@@ -103,7 +103,6 @@ impl Scene {
                     start: StartTicks(u64::from(tid)),
                 },
                 node,
-                cpu: None,
                 allowed: allowed.clone(),
                 busy: 1.0,
                 samples: 100,

@@ -299,7 +299,6 @@ mod tests {
         Task {
             key,
             node: Some(node),
-            cpu: None,
             allowed: vec![true; 4],
             busy: 1.0,
             samples: 0,

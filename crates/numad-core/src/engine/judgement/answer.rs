@@ -75,7 +75,6 @@ mod tests {
                 start: StartTicks(0),
             },
             node: None,
-            cpu: None,
             allowed: vec![true; 2],
             busy: 1.0,
             samples: 1,

@@ -172,7 +172,6 @@ impl Seen {
             Task {
                 key: record.key().expect("only observed threads take part"),
                 node,
-                cpu: record.cpu,
                 allowed: nodes.map(may).collect(),
                 busy: record.busy.unwrap_or(0.0),
                 samples: record.samples_last.into(),

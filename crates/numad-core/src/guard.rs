@@ -308,7 +308,7 @@ impl ThreadCase<'_> {
         veto: Veto,
     ) {
         let capacity = self.program.capacity;
-        let (mut now, _) = self.placements(&[], &[]);
+        let mut now = self.program.nodes();
         let mut on = count_by_node(&now, capacity.len());
         let mut uses = None;
         for index in 0..wishes.len() {

@@ -89,8 +89,8 @@ pub(crate) struct DataMapping {
     call: NonZeroU32,
     /// Slots of the pages last proposed, by key.
     proposed: Vec<(PageKey, u32)>,
-    /// Whether pages that all use alike are spread.
-    even: bool,
+    /// Whether pages that all use alike are spread, see [`crate::even`].
+    pub(crate) even: bool,
 }
 
 /// Where a task was seen last, and in which call it first was there after having been elsewhere.
@@ -126,12 +126,6 @@ impl DataMapping {
     /// The same where pages are to follow threads.
     pub(crate) fn if_wanted(settings: &Settings) -> Option<Self> {
         settings.bool(PAGES.name).then(|| Self::new(settings))
-    }
-
-    /// The same, spreading pages that all use alike, see [`crate::even`].
-    pub(crate) fn evening(mut self, even: bool) -> Self {
-        self.even = even;
-        self
     }
 }
 

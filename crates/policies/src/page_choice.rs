@@ -26,8 +26,10 @@ pub(crate) struct PageChoice {
 impl PageChoice {
     /// By the settings of the data mapping and [`EVEN`].
     pub(crate) fn new(settings: &Settings) -> Self {
+        let mut near = DataMapping::new(settings);
+        near.even = settings.bool(EVEN.name);
         Self {
-            near: DataMapping::new(settings).evening(settings.bool(EVEN.name)),
+            near,
             wide: PagePhase::default(),
             goes_wide: false,
         }

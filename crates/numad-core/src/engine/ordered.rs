@@ -119,8 +119,10 @@ impl Ordered {
         for asked in wishes {
             let node = u16::try_from(asked.wish.node).ok();
             for pages in asked.all().iter().cloned() {
-                self.moves
-                    .change(asked.page.space, pages, |history| history.wanted = node);
+                self.moves.update(asked.page.space, pages, |history| {
+                    let wanted = node;
+                    history.map(|history| PageMove { wanted, ..history })
+                });
             }
         }
     }
@@ -194,7 +196,7 @@ impl Ordered {
         self.moves.update(space, pages, |history| {
             let mut history = history.unwrap_or_default();
             note(&mut history);
-            history
+            Some(history)
         });
     }
 

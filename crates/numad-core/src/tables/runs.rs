@@ -39,10 +39,7 @@ impl<V: Copy + PartialEq> Runs<V> {
         let at = |page| PageKey { space, page };
         let before = self.held.range(..at(pages.start)).next_back();
         let before = before.filter(|(first, _)| first.space == space);
-        let inside = match pages.is_empty() {
-            true => at(pages.start)..at(pages.start),
-            false => at(pages.start)..at(pages.end),
-        };
+        let inside = at(pages.start)..at(pages.end.max(pages.start));
         let all = before.into_iter().chain(self.held.range(inside));
         all.map(move |(first, &(end, value))| {
             (first.page.max(pages.start)..end.min(pages.end), value)
@@ -56,50 +53,32 @@ impl<V: Copy + PartialEq> Runs<V> {
         self.join(space, pages, value);
     }
 
-    /// Gives each of these pages what is made of the value that it had.
+    /// Gives each of these pages what is made of the value that it had, or of having none.
     pub(crate) fn update(
         &mut self,
         space: SpaceId,
         pages: Range<u64>,
-        mut change: impl FnMut(Option<V>) -> V,
+        mut change: impl FnMut(Option<V>) -> Option<V>,
     ) {
-        let known: Vec<(Range<u64>, V)> = self.within(space, pages.clone()).collect();
-        self.clear(space, pages.clone());
+        let known = self.clear(space, pages.clone()).into_iter();
+        let known = known.map(|(run, value)| (run, Some(value)));
         let mut at = pages.start;
-        for (run, value) in known {
-            if at < run.start {
-                let fresh = change(None);
-                self.join(space, at..run.start, fresh);
+        for (run, value) in known.chain([(pages.end..pages.end, None)]) {
+            let parts = [(at..run.start, None), (run.clone(), value)];
+            for (run, value) in parts.into_iter().filter(|(run, _)| !run.is_empty()) {
+                if let Some(value) = change(value) {
+                    self.join(space, run, value);
+                }
             }
             at = run.end;
-            let changed = change(Some(value));
-            self.join(space, run, changed);
-        }
-        if at < pages.end {
-            let fresh = change(None);
-            self.join(space, at..pages.end, fresh);
         }
     }
 
-    /// Changes the values of these pages, as far as they have any.
-    pub(crate) fn change(
-        &mut self,
-        space: SpaceId,
-        pages: Range<u64>,
-        mut change: impl FnMut(&mut V),
-    ) {
-        let known: Vec<(Range<u64>, V)> = self.within(space, pages).collect();
-        for (run, mut value) in known {
-            change(&mut value);
-            self.set(space, run, value);
-        }
-    }
-
-    /// Forgets these pages.
-    pub(crate) fn clear(&mut self, space: SpaceId, pages: Range<u64>) {
-        let cut: Vec<(Range<u64>, V)> = self.within(space, pages.clone()).collect();
+    /// Forgets these pages; what was known of them.
+    fn clear(&mut self, space: SpaceId, pages: Range<u64>) -> Vec<(Range<u64>, V)> {
+        let cut: Vec<(Range<u64>, V)> = self.within(space, pages).collect();
         let at = |page| PageKey { space, page };
-        for (run, _) in cut {
+        for (run, _) in &cut {
             let before = self.held.range(..=at(run.start)).next_back();
             let Some((&first, &(end, value))) = before else {
                 continue;
@@ -112,6 +91,7 @@ impl<V: Copy + PartialEq> Runs<V> {
                 self.held.insert(at(run.end), (end, value));
             }
         }
+        cut
     }
 
     /// Forgets the run of a page.
@@ -200,7 +180,7 @@ mod tests {
                         pages.for_each(|page| { model.remove(&(space, page)); });
                     }
                     1 => {
-                        runs.update(space, pages.clone(), |old| old.map_or(9, |old| old + 1));
+                        runs.update(space, pages.clone(), |old| Some(old.map_or(9, |old| old + 1)));
                         for page in pages {
                             let old: Option<u8> = model.get(&(space, page)).copied();
                             model.insert((space, page), old.map_or(9, |old| old + 1));

@@ -194,7 +194,7 @@ pub struct PageKey {
 pub struct SpaceId(pub u32);
 
 /// A page that was seen in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// Which.
     pub key: PageKey,

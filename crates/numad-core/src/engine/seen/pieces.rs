@@ -342,11 +342,9 @@ impl Seen {
                     },
                     slot,
                     home: part.home,
-                    recent: [Accessor::default(); ACCESSORS_MAX],
-                    accessor_count: 0,
                     samples: rounded(part.samples).max(1),
-                    forgotten: 0,
                     span: count(&found.ranges[begin..]),
+                    ..Page::default()
                 };
                 let weight = positions.weight_per_sample * part.weight;
                 let own = on.iter().find(|(home, _)| Some(*home) == part.home);

@@ -265,11 +265,9 @@ impl Positions {
             key,
             slot,
             home: entry.home(),
-            recent: [Accessor::default(); ACCESSORS_MAX],
-            accessor_count: 0,
             samples: entry.samples(),
-            forgotten: 0,
             span: 1,
+            ..Page::default()
         };
         let stands_for = self.stands_for(entry);
         let mut own = 0;

@@ -26,7 +26,11 @@ pub(crate) fn likeness(
     pairs: impl Iterator<Item = Said> + Clone,
     events: (f64, f64),
 ) -> Option<Likeness> {
-    let (mut one, mut other) = (Side::new(events.0), Side::new(events.1));
+    let nothing = |event| Side {
+        event,
+        ..Side::default()
+    };
+    let (mut one, mut other) = (nothing(events.0), nothing(events.1));
     for (who, said) in pairs.clone() {
         one.add(who, said.0);
         other.add(who, said.1);
@@ -56,6 +60,7 @@ pub(crate) fn likeness(
 }
 
 /// What was said in one of the times.
+#[derive(Default)]
 struct Side {
     event: f64,
     all: f64,
@@ -85,16 +90,6 @@ struct Scaled {
 const SURE: f64 = 2.0;
 
 impl Side {
-    const fn new(event: f64) -> Self {
-        Self {
-            event,
-            all: 0.0,
-            told: 0.0,
-            variance: 0.0,
-            each: Vec::new(),
-        }
-    }
-
     fn add(&mut self, (low, high): (usize, usize), amount: f64) {
         let told = amount * (amount - self.event);
         self.all += amount;

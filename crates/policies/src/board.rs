@@ -84,7 +84,7 @@ const FINER: u64 = 256;
 const EVENER: f64 = 0.1;
 
 /// What is to be mapped.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Board<'a> {
     tasks: &'a [Task],
     /// Whom each task talks to, and how much.
@@ -164,21 +164,14 @@ impl<'a> Board<'a> {
             talkers,
             numbers,
             seats,
-            capacity: Vec::new(),
-            widened: Vec::new(),
             distance,
             apart,
             far,
-            pairs: Vec::new(),
             said,
-            order: Vec::new(),
-            is_easy: true,
-            edges: Edges::default(),
             finer: 1.0,
-            anchors: Vec::new(),
-            homes: Vec::new(),
             task_move_ns: prices.task_move_ns,
             talk_ns: prices.gain_ns(prices.accesses_per_amount, program.window),
+            ..Self::default()
         };
         board.line_up(capacity);
         board.listen();

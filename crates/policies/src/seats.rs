@@ -3,7 +3,7 @@
 use numad_core::{Program, Task};
 
 /// The free places of every node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Seats {
     free: Vec<usize>,
 }

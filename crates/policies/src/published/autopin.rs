@@ -40,15 +40,11 @@ fn build(settings: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> 
         pinnings: text.split('/').map(pinning).collect::<Result<_, _>>()?,
         warm_up: millis("warm_up_ms"),
         measure: millis("measure_ms"),
-        paces: Vec::new(),
-        since: None,
-        sum: 0.0,
-        length: Duration::ZERO,
-        places: BTreeMap::new(),
+        ..Autopin::default()
     }))
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Autopin {
     /// A processor for each thread, by their numbers; beyond its end it begins again.
     pinnings: Vec<Vec<CpuId>>,

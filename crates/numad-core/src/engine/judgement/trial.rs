@@ -68,7 +68,7 @@ pub(super) fn measure(program: &Program<'_>, node_of: &[Option<usize>]) -> Measu
 }
 
 /// A placement on probation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Trial {
     /// The window that decided it.
     before: Measure,
@@ -114,10 +114,8 @@ impl Trial {
         (before.figure().is_some() || pace.is_some()).then_some(Self {
             before,
             pace,
-            slow: 0,
             old,
-            windows: 0,
-            postponed: 0,
+            ..Self::default()
         })
     }
 

@@ -451,7 +451,7 @@ impl Seen {
 
     /// Samples by page and thread, as pieces count them.
     pub(super) fn points(&self) -> &[Point] {
-        self.forest.points()
+        &self.forest.points
     }
 
     /// Pages are on that node now.
@@ -528,7 +528,7 @@ impl Seen {
             self.forest.fade();
             self.lasted.take(lasts.unwrap_or_default());
         }
-        self.large.retain(self.forest.points());
+        self.large.retain(&self.forest.points);
         self.comm.forget(seats);
         match fade {
             true => self.comm.roll(),

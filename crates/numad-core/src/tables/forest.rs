@@ -73,8 +73,8 @@ impl Point {
 #[derive(Debug, Default)]
 pub(crate) struct Forest {
     fresh: Vec<(Tag, Seat)>,
-    /// In order of page and seat.
-    points: Vec<Point>,
+    /// Samples by page and thread, in this order.
+    pub points: Vec<Point>,
     gammas: Gammas,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct Blocks {
     pub users: Vec<User>,
     /// Where the user of a seat was put last, before its block was sorted.
     places: Vec<usize>,
-    grains: Grains,
+    pub grains: Grains,
 }
 
 impl Blocks {
@@ -135,11 +135,6 @@ impl Blocks {
             points: start.0..end.0,
             users: &self.users[start.1..end.1],
         }
-    }
-
-    /// How memory around a page is dealt out.
-    pub(crate) fn grain(&self, at: Tag) -> Grain {
-        self.grains.at(at)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Block<'_>> {
@@ -195,11 +190,6 @@ impl Forest {
         let around = at.saturating_sub(AROUND)..(at + AROUND).min(self.points.len());
         let mut around = self.points[around].iter();
         around.any(|point| point.seat == seat && point.tag.space() == tag.space())
-    }
-
-    /// Samples by page and thread, in this order.
-    pub(crate) fn points(&self) -> &[Point] {
-        &self.points
     }
 
     /// Brings in what was noted, each sample of a small page as one of the large page that this is

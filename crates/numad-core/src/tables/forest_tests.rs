@@ -119,7 +119,7 @@ fn find(work: &Work, samples: usize, dice: &mut Dice) -> (f64, f64, usize) {
             None => 0,
             Some(before) => {
                 let [low, high] =
-                    [before, block.points.start].map(|at| forest.points()[at].tag.page());
+                    [before, block.points.start].map(|at| forest.points[at].tag.page());
                 border(low, high)
             }
         })
@@ -263,9 +263,9 @@ fn memory_dealt_out_beside_memory_that_all_share_is_known() {
             forest.note(tag((1 << 20) + dice.below(4096)), dice.below(32) as Seat);
         }
         let blocks = forest.blocks(32);
-        assert_eq!(blocks.grain(tag(32_768)).bits, Some(4), "seed {seed}");
+        assert_eq!(blocks.grains.at(tag(32_768)).bits, Some(4), "seed {seed}");
         assert_eq!(
-            blocks.grain(tag((1 << 20) + 4095)).bits,
+            blocks.grains.at(tag((1 << 20) + 4095)).bits,
             None,
             "seed {seed}"
         );
@@ -327,7 +327,7 @@ fn a_piece_reaches_from_border_to_border() {
     for page in 0..2048 {
         forest.note(tag(page), (page / 16 % 4) as Seat);
     }
-    let grain = forest.blocks(4).grain(tag(33));
+    let grain = forest.blocks(4).grains.at(tag(33));
     assert_eq!(grain.around(33), Some(32..48));
     assert_eq!(Grain::default().around(33), None);
 }
@@ -357,13 +357,13 @@ fn what_is_not_sampled_any_more_is_forgotten_and_what_is_void_at_once() {
     for _ in 0..4 {
         forest.fade();
     }
-    assert_eq!(forest.points().len(), 2);
+    assert_eq!(forest.points.len(), 2);
     let mut seats = Bits::new(8);
     seats.insert(1);
     forest.forget(&seats, &Bits::new(8));
-    assert_eq!(forest.points().len(), 1);
+    assert_eq!(forest.points.len(), 1);
     forest.fade();
-    assert_eq!(forest.points(), []);
+    assert_eq!(forest.points, []);
 }
 
 #[test]
@@ -375,9 +375,9 @@ fn what_has_faded_most_makes_room() {
         for page in 0..most {
             forest.note(tag(window << 20 | page), 0);
         }
-        assert!(forest.blocks(4).len() <= POINTS_MAX && forest.points().len() <= POINTS_MAX);
+        assert!(forest.blocks(4).len() <= POINTS_MAX && forest.points.len() <= POINTS_MAX);
         let of_this = |point: &&Point| point.tag.page() >> 20 == window;
-        assert_eq!(forest.points().iter().filter(of_this).count() as u64, most);
+        assert_eq!(forest.points.iter().filter(of_this).count() as u64, most);
     }
 }
 
@@ -391,17 +391,17 @@ fn of_windows_that_were_joined_there_are_no_fewer_samples_than_of_one() {
         }
         forest.blocks(2);
         let least = POINTS_MAX.min((window as usize + 1) * POINTS_MAX / 2);
-        assert_eq!(forest.points().len(), least, "window {window}");
+        assert_eq!(forest.points.len(), least, "window {window}");
     }
     // Each is kept with the same chance, whose it is and when it came.
-    let of = |is: &dyn Fn(&Point) -> bool| forest.points().iter().filter(|one| is(one)).count();
+    let of = |is: &dyn Fn(&Point) -> bool| forest.points.iter().filter(|one| is(one)).count();
     let (one, early) = (
         of(&|one| one.seat == 0),
         of(&|one| one.tag.page() < 1 << 20),
     );
     assert!(one.abs_diff(POINTS_MAX / 2) < POINTS_MAX / 20, "{one}");
     assert!(early.abs_diff(POINTS_MAX / 5) < POINTS_MAX / 20, "{early}");
-    assert!(forest.points().is_sorted_by_key(|one| (one.tag, one.seat)));
+    assert!(forest.points.is_sorted_by_key(|one| (one.tag, one.seat)));
 }
 
 #[test]
@@ -415,13 +415,8 @@ fn of_samples_that_are_too_many_those_stay_that_are_wanted() {
     });
     assert_eq!(gone, 50);
     forest.blocks(4);
-    assert_eq!(forest.points().len(), 50);
-    assert!(
-        forest
-            .points()
-            .iter()
-            .all(|point| point.tag.page() % 2 == 1)
-    );
+    assert_eq!(forest.points.len(), 50);
+    assert!(forest.points.iter().all(|point| point.tag.page() % 2 == 1));
 }
 
 #[test]
@@ -464,14 +459,14 @@ proptest! {
             prop_assert_eq!(block.points.start, at);
             prop_assert!(!block.points.is_empty());
             at = block.points.end;
-            let points = &forest.points()[block.points.clone()];
+            let points = &forest.points[block.points.clone()];
             let spaces: Vec<LocalSpace> = points.iter().map(|point| point.tag.space()).collect();
             prop_assert!(spaces.iter().all(|&space| space == spaces[0]));
             let all: u64 = points.iter().map(|point| u64::from(point.samples())).sum();
             prop_assert_eq!(block.samples(), all);
         }
-        prop_assert_eq!(at, forest.points().len());
-        prop_assert!(forest.points().is_sorted_by_key(|point| (point.tag, point.seat)));
+        prop_assert_eq!(at, forest.points.len());
+        prop_assert!(forest.points.is_sorted_by_key(|point| (point.tag, point.seat)));
         let again = forest.blocks(12);
         prop_assert_eq!(again, blocks);
     }
@@ -491,7 +486,7 @@ fn an_era_begins_with_what_is_used_now_and_what_is_somebodys_own() {
     }
     let changed = forest.begin_anew(8);
     let pages = |seat| {
-        let points = forest.points().iter().filter(|point| point.seat == seat);
+        let points = forest.points.iter().filter(|point| point.seat == seat);
         points.map(|point| point.tag.page()).collect::<Vec<u64>>()
     };
     assert_eq!(pages(1), (0..64).collect::<Vec<u64>>());

@@ -91,7 +91,7 @@ impl Neighbours {
 
 /// How memory is dealt out, by the first page of each stretch that is dealt out alike, ascending.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Grains(pub(super) Vec<(Tag, Grain)>);
+pub(crate) struct Grains(pub(super) Vec<(Tag, Grain)>);
 
 /// A stretch that is told apart has one of so many parts of all samples.
 const STRETCHES_MAX: usize = 8;
@@ -129,8 +129,8 @@ impl Grains {
         all
     }
 
-    /// Of the stretch that a page is in.
-    pub(super) fn at(&self, tag: Tag) -> Grain {
+    /// How memory around a page is dealt out.
+    pub(crate) fn at(&self, tag: Tag) -> Grain {
         let after = self.0.partition_point(|(first, _)| *first <= tag);
         let stretch = after.checked_sub(1).map(|at| self.0[at].1);
         stretch.unwrap_or_default()

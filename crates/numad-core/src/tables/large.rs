@@ -133,10 +133,10 @@ mod tests {
             forest.note(tag(page), seat);
         }
         forest.gather(&large);
-        assert_eq!(forest.points().len(), 5, "none is known");
+        assert_eq!(forest.points.len(), 5, "none is known");
         large.learn(tag(0x201), None, true);
         forest.gather(&large);
-        let points = forest.points().iter();
+        let points = forest.points.iter();
         let points: Vec<(u64, u16, u32)> = points
             .map(|point| (point.tag.page(), point.seat, point.samples()))
             .collect();
@@ -148,7 +148,7 @@ mod tests {
         ];
         assert_eq!(points, all);
         large.learn(tag(0x801), None, true);
-        large.retain(forest.points());
+        large.retain(&forest.points);
         assert!(large.home(tag(0x200)).is_some());
         assert!(large.home(tag(0x800)).is_none(), "nobody uses it");
     }

@@ -10,7 +10,7 @@ use crate::policy::ACCESSORS_MAX;
 /// The pages of one program.
 #[derive(Debug)]
 pub(crate) struct Paper {
-    pages: BTreeMap<Tag, Kept>,
+    pub pages: BTreeMap<Tag, Kept>,
     pages_max: usize,
 }
 
@@ -49,10 +49,6 @@ impl Paper {
         before
     }
 
-    pub(crate) fn of(&self, tag: Tag) -> Option<&Kept> {
-        self.pages.get(&tag)
-    }
-
     /// Begins a window. When there is no room left, pages make way that nobody used in the last.
     pub(crate) fn begin(&mut self) {
         if self.pages.len() >= self.pages_max {
@@ -88,14 +84,14 @@ mod tests {
         }
         // LAPT, section III-D.
         assert_eq!(paper.note(tag, 3, 1), [0, 2, 1, 4]);
-        assert_eq!(paper.of(tag).unwrap().vector, [3, 0, 2, 1]);
+        assert_eq!(paper.pages.get(&tag).unwrap().vector, [3, 0, 2, 1]);
         // Read to the letter, one thread may fill it.
         assert_eq!(paper.note(tag, 3, 5), [3, 0, 2, 1]);
-        assert_eq!(paper.of(tag).unwrap().vector, [3, 3, 0, 2]);
-        assert_eq!(paper.of(tag).unwrap().uses.last(), Some(&(3, 6)));
+        assert_eq!(paper.pages.get(&tag).unwrap().vector, [3, 3, 0, 2]);
+        assert_eq!(paper.pages.get(&tag).unwrap().uses.last(), Some(&(3, 6)));
         assert!(paper.note(Tag::new(1, 8).unwrap(), 3, 1).is_empty(), "full");
         paper.begin();
-        assert!(paper.of(tag).unwrap().uses.is_empty());
+        assert!(paper.pages.get(&tag).unwrap().uses.is_empty());
     }
 
     #[test]
@@ -106,7 +102,7 @@ mod tests {
             paper.note(tag(7), 3, 1);
             paper.note(tag(page), 4, 1);
             paper.begin();
-            [7, 8, 9].map(|page| paper.of(tag(page)).is_some())
+            [7, 8, 9].map(|page| paper.pages.contains_key(&tag(page)))
         };
         assert_eq!(kept(8), [true, true, false]);
         assert_eq!(kept(9), [true, false, false], "there was no room");

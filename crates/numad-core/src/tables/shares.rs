@@ -63,7 +63,8 @@ pub(crate) struct Shares {
     /// Ranges of all processes, of either kind.
     ranges: usize,
     foreign: usize,
-    objects: BTreeMap<LocalSpace, Object>,
+    /// By their space.
+    pub objects: BTreeMap<LocalSpace, Object>,
     by_id: BTreeMap<ObjectId, LocalSpace>,
     /// Spaces of objects through which messages pass that are counted.
     told: Bits,
@@ -128,11 +129,6 @@ impl Shares {
             .zip(&self.maps)
             .filter(|(_, maps)| !maps.ranges.is_empty());
         mapped.map(|(process, _)| process)
-    }
-
-    /// The object that has this space.
-    pub(crate) fn object(&self, space: LocalSpace) -> Option<&Object> {
-        self.objects.get(&space)
     }
 
     /// The space of an object.
@@ -383,7 +379,7 @@ mod tests {
         assert_eq!(shares.page_in(2, 100, 4), Some(501));
         assert_eq!(shares.page_in(2, 100, 2), None);
         assert_eq!(shares.page_in(2, 100, 8), None);
-        assert_eq!(shares.object(100).unwrap().mappers, 2);
+        assert_eq!(shares.objects.get(&100).unwrap().mappers, 2);
         assert_eq!(shares.processes().collect::<Vec<_>>(), [1, 2]);
     }
 
@@ -397,7 +393,7 @@ mod tests {
         );
         shares.inherit(1, 9);
         assert_eq!(shares.take_unmapped(), []);
-        assert_eq!(shares.object(100).unwrap().mappers, 2);
+        assert_eq!(shares.objects.get(&100).unwrap().mappers, 2);
         shares.clear(1);
         assert_eq!(shares.take_unmapped(), []);
         assert_eq!(shares.translate(1, 14), (1, 14));

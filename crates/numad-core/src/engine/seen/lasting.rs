@@ -160,7 +160,8 @@ impl Kept {
 pub(super) struct Nodes {
     of_seats: Vec<Option<usize>>,
     samples: Vec<f64>,
-    parts: Vec<f64>,
+    /// By node, up to the last with a thread.
+    pub parts: Vec<f64>,
 }
 
 impl Nodes {
@@ -194,11 +195,6 @@ impl Nodes {
         let mut nodes = users.iter().filter_map(|user| self.of(user.seat));
         let first = nodes.next();
         nodes.all(|node| Some(node) == first)
-    }
-
-    /// How many nodes there are up to the last with a thread.
-    pub(super) fn count(&self) -> usize {
-        self.parts.len()
     }
 
     /// The node of a thread.

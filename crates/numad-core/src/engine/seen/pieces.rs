@@ -200,13 +200,13 @@ impl Seen {
         let everyone = nodes.everyone(positions, &mut found.users);
         let mut learned = Lasting::default();
         found.inside = Bits::new(self.pages.slots() as usize);
-        found.homes = vec![None; self.forest.points().len()];
-        found.large = vec![false; self.forest.points().len()];
+        found.homes = vec![None; self.forest.points.len()];
+        found.large = vec![false; self.forest.points.len()];
         let mut counts = Apart::default();
         for (block, place) in blocks.iter().zip(places) {
             let ranges = &extents.ranges[place.clone()];
             let bits = self.piece_bits(&block, ranges, (least, seats));
-            let points = &self.forest.points()[block.points.clone()];
+            let points = &self.forest.points[block.points.clone()];
             let mut apart = false;
             if bits > 0 {
                 apart = self.look_up(&block, &nodes, &mut counts, found);
@@ -228,7 +228,7 @@ impl Seen {
                 is_apart: apart,
                 is_dealt: block.users.len() == 1
                     && self.large.home(points[0].tag).is_none()
-                    && blocks.grain(points[0].tag) != Grain::default(),
+                    && blocks.grains.at(points[0].tag) != Grain::default(),
                 lasts,
             });
         }
@@ -250,11 +250,11 @@ impl Seen {
     /// The memory of blocks as far as it is likely to be there, and which of it is whose.
     fn extents(&self, blocks: &Blocks) -> (Extents, Vec<Range<usize>>) {
         let mut extents = Extents::default();
-        let points = self.forest.points();
+        let points = &self.forest.points;
         let places = blocks.iter().map(|block| {
             let first = points[block.points.start].tag;
             let foreign = self.shares.foreign(first.space());
-            let grain = blocks.grain(first);
+            let grain = blocks.grains.at(first);
             extents.add(points, (&block, grain), foreign, &self.large)
         });
         let places = places.collect();
@@ -271,15 +271,10 @@ impl Seen {
         let of_pieces = pages.len();
         self.pages.each_outside(&found.inside, |slot, tag, entry| {
             let block = found.block(tag);
-            let space = self.spaces.at(tag.space());
             let is_whole = self.by_blocks && entry.is_large();
             let stands = !is_whole && block.is_none_or(|block| block.bits == 0);
-            let Some(space) = space.filter(|_| stands) else {
+            let Some(key) = self.key(tag).filter(|_| stands) else {
                 return;
-            };
-            let key = PageKey {
-                space: space.id,
-                page: tag.page(),
             };
             let mut page = positions.page(key, slot, &entry);
             if block.is_some_and(|block| !block.lasts) {
@@ -299,10 +294,9 @@ impl Seen {
         (extents, users, placed): (&[Range<u64>], &Users<'_>, &Runs<Placed>),
         (bench, found, pages): (&mut Bench, &mut Pieces, &mut Vec<Page>),
     ) {
-        let all = self.forest.points();
+        let all = &self.forest.points;
         let mut rest = block.points.clone();
-        let local = all[rest.start].tag.space();
-        let Some(space) = self.spaces.at(local).map(|space| space.id) else {
+        let Some(PageKey { space, .. }) = self.key(all[rest.start].tag) else {
             return;
         };
         let known = (&all[rest.clone()], &found.homes[rest.clone()]);
@@ -377,7 +371,7 @@ impl Seen {
         if !self.by_blocks {
             return 0;
         }
-        let points = &self.forest.points()[block.points.clone()];
+        let points = &self.forest.points[block.points.clone()];
         let mut tags = points.iter().map(|point| point.tag);
         let has_large = !self.large.is_empty() && tags.any(|tag| self.large.home(tag).is_some());
         let least_bits = if has_large { self.large.bits } else { 0 };
@@ -407,7 +401,7 @@ impl Seen {
         // The first of those with most.
         let most = bench.votes.iter().rev().max_by_key(|vote| vote.1);
         bench.most = most.map(|&(home, _)| home);
-        let first = self.forest.points()[points.start].tag;
+        let first = self.forest.points[points.start].tag;
         let Some(home) = bench.most else {
             bench.parts.push(Part {
                 tag: first,
@@ -459,11 +453,11 @@ impl Seen {
         counts: &mut Apart,
         found: &mut Pieces,
     ) -> bool {
-        let points = &self.forest.points()[block.points.clone()];
+        let points = &self.forest.points[block.points.clone()];
         let homes = found.homes[block.points.clone()].iter_mut();
         let homes = homes.zip(&mut found.large[block.points.clone()]);
         let may_be = !nodes.are_one(block.users);
-        counts.begin(nodes.count());
+        counts.begin(nodes.parts.len());
         let mut last = None;
         for (point, (known, is_large)) in points.iter().zip(homes) {
             let tag = point.tag;
@@ -511,7 +505,7 @@ impl Seen {
         let (mut unknown, mut run, mut at) = (0, 0, 0);
         let homes = &mut found.homes[points.clone()];
         let large = &found.large[points.clone()];
-        let points = &self.forest.points()[points];
+        let points = &self.forest.points[points];
         while let Some(point) = points.get(at) {
             let (tag, first) = (point.tag, at);
             let page = tag.page();

@@ -212,7 +212,7 @@ impl Seen {
             return;
         };
         scratch.records.extend(scratch.pages.iter().map(|page| {
-            let kept = self.tag(page.key).and_then(|tag| paper.of(tag));
+            let kept = self.tag(page.key).and_then(|tag| paper.pages.get(&tag));
             let vector = kept.iter().flat_map(|kept| &kept.vector);
             let uses = kept.iter().flat_map(|kept| &kept.uses);
             PageRecord {

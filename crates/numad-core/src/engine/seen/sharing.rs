@@ -111,7 +111,7 @@ impl Seen {
 
     /// The object that a space is of, if it is of none of the processes.
     pub(in crate::engine) fn object_of(&self, space: SpaceId) -> Option<&Object> {
-        self.shares.object(self.spaces.local_of(space)?)
+        self.shares.objects.get(&self.spaces.local_of(space)?)
     }
 
     /// The address spaces of those who sit, by seat.

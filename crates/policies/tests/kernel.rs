@@ -9,7 +9,8 @@
 
 use std::path::PathBuf;
 
-use policies::kernel::{Edges, Effort, Problem, Workspace, cost, map};
+use policies::kernel::{Edges, Effort, Problem, Workspace, map};
+use testkit::mapping_cost;
 
 const NUMBERS: &str = "the fixture holds numbers";
 
@@ -58,7 +59,8 @@ fn check_qap(name: &str, optimum: u64, within_percent: u64) {
     let capacity = vec![1; count];
     let problem = Problem::new(&edges, &distance, &capacity).expect("it is square and has room");
     let mut workspace = Workspace::default();
-    let found = cost(&problem, map(&problem, Effort::THOROUGH, &mut workspace)) * 2;
+    let mapping = map(&problem, Effort::THOROUGH, &mut workspace);
+    let found = mapping_cost(&pairs, &distance, mapping) * 2;
     assert!(
         found >= optimum,
         "{name}: {found} is below the optimum: the cost is counted wrong"
@@ -104,7 +106,8 @@ fn check_real(name: &str, all_local_permille: u64) {
     let problem = Problem::new(&edges, &INTERLAGOS, &[8; 8]).expect("it is square and has room");
     let mut workspace = Workspace::default();
     for effort in [Effort::ONLINE, Effort::THOROUGH] {
-        let cost = cost(&problem, map(&problem, effort, &mut workspace)) << edges.shift();
+        let mapping = map(&problem, effort, &mut workspace);
+        let cost = mapping_cost(&pairs, &INTERLAGOS, mapping);
         let permille = cost * 1000 / (total * 10);
         assert!(
             permille <= all_local_permille,

@@ -10,10 +10,12 @@ mod dice;
 pub mod docs;
 pub mod jury;
 mod machines;
+mod mapping;
 mod random;
 mod scene;
 pub mod tree;
 
 pub use dice::Dice;
 pub use machines::{Shape, machine};
+pub use mapping::mapping_cost;
 pub use scene::Scene;

@@ -27,7 +27,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use nix::time::{ClockId, clock_gettime};
-use policies::kernel::{Edges, Effort, Problem, Workspace, cost, map, refine};
+use policies::kernel::{Edges, Effort, Problem, Workspace, map, refine};
+use testkit::mapping_cost;
 
 use cases::{Case, Machine, PATTERNS, Pairs, SIZES};
 
@@ -153,19 +154,14 @@ fn run(peer: &Path, work: &Path, shared: Option<&Path>, case: &Case) -> [Option<
 }
 
 /// The cost above all-local.
-fn excess(problem: &Problem<'_>, node_of: &[u16], pairs: &Pairs, machine: &Machine) -> f64 {
+fn excess(node_of: &[u16], pairs: &Pairs, machine: &Machine) -> f64 {
     let said: u64 = pairs.iter().map(|pair| pair.2).sum();
-    (cost(problem, node_of) - said * u64::from(machine.local)) as f64
+    (mapping_cost(pairs, &machine.distance, node_of) - said * u64::from(machine.local)) as f64
 }
 
 fn ours(problem: &Problem<'_>, effort: Effort, pairs: &Pairs, machine: &Machine) -> Result {
     let mut workspace = Workspace::default();
-    let excess = excess(
-        problem,
-        map(problem, effort, &mut workspace),
-        pairs,
-        machine,
-    );
+    let excess = excess(map(problem, effort, &mut workspace), pairs, machine);
     Result {
         excess,
         nanoseconds: median_time(11, || map(problem, effort, &mut workspace).len()),
@@ -199,7 +195,7 @@ fn theirs(
     let warm = problem.warm(&node_of, 0).ok()?;
     let mut workspace = Workspace::default();
     let repaired = refine(&warm, Effort::ONLINE.within(0), &mut workspace);
-    let excess = excess(problem, repaired, pairs, machine);
+    let excess = excess(repaired, pairs, machine);
     Some(Result {
         excess,
         nanoseconds,

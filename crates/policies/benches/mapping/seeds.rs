@@ -65,7 +65,7 @@ fn excesses(
             Problem::new(&edges, &machine.distance, &capacity).expect("a case is a problem");
         for (found, effort) in found.iter_mut().zip(EFFORTS) {
             let node_of = map(&problem, effort, &mut workspace);
-            found[numbering as usize] = excess(&problem, node_of, &pairs, &machine);
+            found[numbering as usize] = excess(node_of, &pairs, &machine);
         }
     }
     found

@@ -1,6 +1,7 @@
 //! One task in ten changes its role: what is found from the old mapping, and how many tasks it moves.
 
-use policies::kernel::{Edges, Effort, Problem, Workspace, cost, map};
+use policies::kernel::{Edges, Effort, Problem, Workspace, map};
+use testkit::mapping_cost;
 
 use super::cases::{self, Pairs};
 use super::median_time;
@@ -40,12 +41,15 @@ pub(super) fn report() {
         let said: u64 = pairs.iter().map(|pair| pair.2).sum();
         let least = said * u64::from(machine.local);
         // Names aside, the problem is what it was.
-        let best = (cost(&before, &old) - least).max(1) as f64;
+        let cost = |pairs: &[(u32, u32, u64)], node_of: &[u16]| {
+            mapping_cost(pairs, &machine.distance, node_of)
+        };
+        let best = (cost(&pairs, &old) - least).max(1) as f64;
         let ratio = |cost: u64| (cost - least) as f64 / best;
         println!(
             "  {pattern} {tasks} on {} nodes: stale {:.3}, {} roles, {} of them elsewhere",
             machine.nodes,
-            ratio(cost(&after, &old)),
+            ratio(cost(&changed, &old)),
             roles.len(),
             really.count(),
         );
@@ -53,7 +57,7 @@ pub(super) fn report() {
             let price = said / pairs.len() as u64 * half / 2;
             let warm = after.warm(&old, price).expect("one node for each");
             let node_of = map(&warm, Effort::ONLINE, &mut workspace);
-            let found = cost(&after, node_of);
+            let found = cost(&changed, node_of);
             let all = node_of.iter().zip(&old);
             let moved = all.filter(|(one, other)| one != other).count();
             let time = median_time(61, || map(&warm, Effort::ONLINE, &mut workspace).len());

@@ -53,7 +53,7 @@ impl<'a> Problem<'a> {
     }
 
     /// The same problem, starting from where tasks are now: the node of each task, and what moving
-    /// one is worth, in the unit of [`cost`].
+    /// one is worth, in amounts times distance.
     ///
     /// A task on a node that does not exist, takes no tasks or is over-full is moved in any case.
     ///
@@ -114,27 +114,4 @@ impl Effort {
     pub const fn within(self, steps_max: u64) -> Self {
         Self { steps_max, ..self }
     }
-}
-
-/// The cost of a mapping: amounts times distances over all pairs, distances with the mean of both
-/// directions, rounded down at the end; prices of moves are not in it.
-///
-/// # Panics
-/// When `node_of` is not one existing node for each task.
-#[must_use]
-pub fn cost(problem: &Problem<'_>, node_of: &[u16]) -> u64 {
-    let nodes = problem.capacity.len();
-    let rows = problem.edges.rows();
-    assert_eq!(node_of.len(), rows.tasks(), "one node for each task");
-    // Every pair stands twice in the rows, once for each direction of the distance.
-    let mut twice = 0_u64;
-    for (task, &node) in node_of.iter().enumerate() {
-        let row = &problem.distance[usize::from(node) * nodes..][..nodes];
-        // No row of amounts sums up to 2^31, so one row of costs fits.
-        let far = |other: usize| u64::from(row[usize::from(node_of[other])]);
-        let costs = rows.row(task);
-        let costs = costs.map(|(other, weight)| u64::from(weight.cast_unsigned()) * far(other));
-        twice = twice.saturating_add(costs.sum());
-    }
-    twice / 2
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::graph::{Dice, id};
-use super::{Edges, Effort, Kernel, Problem, Workspace, cost, drb, kl, map, refine, treematch};
+use super::{Edges, Effort, Kernel, Problem, Workspace, drb, kl, map, refine, treematch};
 
 const KERNELS: [(&str, Kernel); 5] = [
     ("map", map),
@@ -65,6 +65,25 @@ impl World {
             }
         }
     }
+}
+
+/// The cost of a mapping: amounts times distances over all pairs, distances with the mean of both
+/// directions, rounded down at the end; prices of moves are not in it.
+fn cost(problem: &Problem<'_>, node_of: &[u16]) -> u64 {
+    let nodes = problem.capacity.len();
+    let rows = problem.edges.rows();
+    assert_eq!(node_of.len(), rows.tasks(), "one node for each task");
+    // Every pair stands twice in the rows, once for each direction of the distance.
+    let mut twice = 0_u64;
+    for (task, &node) in node_of.iter().enumerate() {
+        let row = &problem.distance[usize::from(node) * nodes..][..nodes];
+        // No row of amounts sums up to 2^31, so one row of costs fits.
+        let far = |other: usize| u64::from(row[usize::from(node_of[other])]);
+        let costs = rows.row(task);
+        let costs = costs.map(|(other, weight)| u64::from(weight.cast_unsigned()) * far(other));
+        twice = twice.saturating_add(costs.sum());
+    }
+    twice / 2
 }
 
 /// Distances of a tree: arity and distance by level, from the root down.

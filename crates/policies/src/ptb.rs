@@ -46,7 +46,6 @@ use numad_core::{
 };
 
 use self::pages::{Listing, Room, Stickiness};
-use self::threads::Threads;
 use crate::board;
 use crate::kernel::Workspace;
 
@@ -91,10 +90,8 @@ pub(crate) static PTB: PolicyFactory = PolicyFactory {
     published: Some(&crate::published::ptb::PUBLISHED),
     build: |settings, _| {
         Ok(Box::new(PagesThreadsBandwidth {
-            threads: Threads {
-                gain_min: settings.float(GAIN_MIN.name),
-                workspace: Workspace::default(),
-            },
+            gain_min: settings.float(GAIN_MIN.name),
+            workspace: Workspace::default(),
             pages: PagePhase {
                 c2: fixed(settings, C2, 1.0, 32.0)?,
                 min_acc: fixed(settings, MIN_ACC, 1.0, 65_535.0)?,
@@ -125,7 +122,8 @@ fn fixed(
 /// The policy `ptb` with its settings and what it keeps between windows.
 #[derive(Debug)]
 struct PagesThreadsBandwidth {
-    threads: Threads,
+    gain_min: f64,
+    workspace: Workspace,
     pages: PagePhase,
 }
 
@@ -137,7 +135,7 @@ impl Policy for PagesThreadsBandwidth {
     }
 
     fn plans(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
-        for mut plan in self.threads.plans(program) {
+        for mut plan in self.place(program) {
             let mut nodes = program.nodes();
             for (task, node) in plan.iter().filter_map(Proposal::place) {
                 nodes[task] = Some(node);
@@ -148,7 +146,7 @@ impl Policy for PagesThreadsBandwidth {
     }
 
     fn thread_plans(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
-        out.extend(self.threads.plans(program));
+        out.extend(self.place(program));
     }
 }
 

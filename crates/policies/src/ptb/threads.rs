@@ -7,24 +7,18 @@
 
 use numad_core::{Plan, Program, Proposal, Reason};
 
+use super::PagesThreadsBandwidth;
 use super::similarity::{ALIKE, similarity};
 use crate::amounts::{could_wait, uses};
 use crate::board::Board;
 use crate::figures::percent;
-use crate::kernel::{Workspace, map};
+use crate::kernel::map;
 use crate::stay::keep_in_place;
 
-/// The thread phase and its memory.
-#[derive(Debug)]
-pub(super) struct Threads {
-    pub(super) gain_min: f64,
-    pub(super) workspace: Workspace,
-}
-
-impl Threads {
+impl PagesThreadsBandwidth {
     /// Plans: one that brings alike threads together, and where that could load a controller too
     /// much, one that loads all alike.
-    pub(super) fn plans(&mut self, program: &Program<'_>) -> Vec<Plan> {
+    pub(super) fn place(&mut self, program: &Program<'_>) -> Vec<Plan> {
         let alike = similarity(program.tasks.len(), program.pages);
         let board = Board::ranked(program, &alike, &uses(program));
         // Where threads share next to nothing chance alone speaks: what a move must gain is then a

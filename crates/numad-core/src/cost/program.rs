@@ -23,12 +23,6 @@ pub struct Demand<'a> {
     parts: Vec<f64>,
 }
 
-/// Per task and node: parts of its accesses that memory and other tasks' caches there answer.
-struct Asked {
-    shares: Vec<f64>,
-    transfers: Vec<f64>,
-}
-
 /// What a program gets from a placement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacementCost {
@@ -102,8 +96,8 @@ impl<'a> Demand<'a> {
     /// after the waits at the rates that were seen.
     fn learn_thinking(&mut self) {
         let now = self.program.nodes();
-        let asked = self.asked(&now, Page::node);
-        let loads = self.loads(&now, &asked);
+        let (shares, transfers) = (self.shares(Page::node), self.transfers(&now));
+        let loads = self.loads(&now, [&shares, &transfers]);
         let spent = self.spent_ns();
         let rate = |(load, &spent): (&TaskLoad<'_>, &f64)| match spent > 0.0 {
             true => load.running / spent,
@@ -156,8 +150,9 @@ impl<'a> Demand<'a> {
         node_of: &[Option<usize>],
         home_of: impl Fn(&Page) -> Option<usize>,
     ) -> PlacementCost {
-        let asked = self.asked(node_of, home_of);
-        let found = solve(self.model, &self.loads(node_of, &asked));
+        assert_eq!(node_of.len(), self.accesses.len(), "one node for each task");
+        let (shares, transfers) = (self.shares(home_of), self.transfers(node_of));
+        let found = solve(self.model, &self.loads(node_of, [&shares, &transfers]));
         let tasks = self.program.tasks.iter().zip(&self.accesses);
         let time = |((task, accesses), rate): ((&Task, &f64), &f64)| match *rate > 0.0 {
             true => accesses * task.busy / rate,
@@ -168,26 +163,19 @@ impl<'a> Demand<'a> {
         }
     }
 
-    /// What tasks on these nodes ask of each node's memory and caches.
-    ///
-    /// # Panics
-    /// When `node_of` is not as long as the list of tasks.
-    fn asked(&self, node_of: &[Option<usize>], home_of: impl Fn(&Page) -> Option<usize>) -> Asked {
-        assert_eq!(node_of.len(), self.accesses.len(), "one node for each task");
-        Asked {
-            shares: self.shares(home_of),
-            transfers: self.transfers(node_of),
-        }
-    }
-
-    fn loads<'s>(&self, node_of: &[Option<usize>], asked: &'s Asked) -> Vec<TaskLoad<'s>> {
+    /// What tasks on these nodes ask of the machine.
+    fn loads<'s>(
+        &self,
+        node_of: &[Option<usize>],
+        [shares, transfers]: [&'s [f64]; 2],
+    ) -> Vec<TaskLoad<'s>> {
         let nodes = self.model.nodes();
         let tasks = node_of.iter().enumerate();
         tasks
             .map(|(task, &node)| TaskLoad {
                 node: node.unwrap_or(0),
-                shares: &asked.shares[task * nodes..][..nodes],
-                transfers: &asked.transfers[task * nodes..][..nodes],
+                shares: &shares[task * nodes..][..nodes],
+                transfers: &transfers[task * nodes..][..nodes],
                 think_ns: self.think_ns[task],
                 overlap: OVERLAP,
                 running: match node.is_some() && self.accesses[task] > 0.0 {
@@ -198,6 +186,7 @@ impl<'a> Demand<'a> {
             .collect()
     }
 
+    /// Per task and node, which part of its accesses memory there answers.
     fn shares(&self, home_of: impl Fn(&Page) -> Option<usize>) -> Vec<f64> {
         let nodes = self.model.nodes();
         // Accesses by task, those that all make alike at the end.
@@ -223,6 +212,7 @@ impl<'a> Demand<'a> {
         shares
     }
 
+    /// The same of other tasks' caches.
     fn transfers(&self, node_of: &[Option<usize>]) -> Vec<f64> {
         let nodes = self.model.nodes();
         let mut transfers = vec![0.0; self.accesses.len() * nodes];

@@ -147,20 +147,23 @@ impl Pressure {
     ///
     /// One page alone looks at it otherwise. It is slower to reach over there until the wait here
     /// is longer than the way; but with every page that goes, all others wait less.
-    pub(crate) fn relief(&self, plan: &PagePlan<'_>) -> usize {
-        if plan.moves.is_empty() || !self.asks_model(&plan.program) {
+    /// `moves` name pages, each with the node it would go to, in the order in which they are granted.
+    pub(crate) fn relief(&self, program: &Program<'_>, moves: &[(&Page, usize)]) -> usize {
+        if moves.is_empty() || !self.asks_model(program) {
             return 0;
         }
-        let now = plan.program.nodes();
-        let demand = Demand::of_memory(&self.model, plan.program);
+        let now = program.nodes();
+        let demand = Demand::of_memory(&self.model, *program);
         let before = demand.cost(&now, Page::node);
-        let windows = plan.program.windows();
-        let mut count = plan.moves.len();
+        let windows = program.windows();
+        let mut count = moves.len();
         for _ in 0..PARTS_TRIED {
-            let to = plan.destinations(count);
+            let first = &moves[..count];
+            let to = destinations(first);
             let goes = |page: &Page| to.get(page.slot as usize).copied().flatten();
             let after = demand.cost(&now, |page| goes(page).or(page.node()));
-            let price = plan.price_ns(count);
+            let pages: u64 = first.iter().map(|(page, _)| page.span).sum();
+            let price = pages as f64 * program.prices.page_move_ns;
             let pays = |before: f64, after: f64| {
                 let saved_ns = (before * (1.0 - DOUBT) - after) * windows;
                 saved_ns > price
@@ -213,32 +216,14 @@ impl FullModel<'_> {
     }
 }
 
-/// Pages that would go elsewhere, threads staying where they are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PagePlan<'a> {
-    pub program: Program<'a>,
-    /// Pages, each with the node it would go to, by position; in the order in which they are
-    /// granted.
-    pub moves: &'a [(&'a Page, usize)],
-}
-
-impl PagePlan<'_> {
-    /// What the first moves cost, with all the pages that they stand for.
-    fn price_ns(&self, count: usize) -> f64 {
-        let moved = self.moves.iter().take(count);
-        let spans = moved.map(|(page, _)| page.span);
-        spans.sum::<u64>() as f64 * self.program.prices.page_move_ns
+/// Where pages go, by slot.
+fn destinations(moves: &[(&Page, usize)]) -> Vec<Option<usize>> {
+    let slots = moves.iter().map(|(page, _)| page.slot as usize);
+    let mut to = vec![None; slots.max().map_or(0, |last| last + 1)];
+    for (page, node) in moves {
+        to[page.slot as usize] = Some(*node);
     }
-
-    /// Where the pages of the first moves go, by slot.
-    fn destinations(&self, count: usize) -> Vec<Option<usize>> {
-        let slots = self.moves.iter().map(|(page, _)| page.slot as usize);
-        let mut to = vec![None; slots.max().map_or(0, |last| last + 1)];
-        for (page, node) in self.moves.iter().take(count) {
-            to[page.slot as usize] = Some(*node);
-        }
-        to
-    }
+    to
 }
 
 /// Where threads are and would be.

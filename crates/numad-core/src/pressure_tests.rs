@@ -434,10 +434,7 @@ fn relieved(scene: &Scene, count: u32, others: [f64; 2]) -> usize {
     let wanted: Vec<(u32, usize)> = (0..count).map(|slot| (slot, 1)).collect();
     let model = MachineModel::new(&scene.topology);
     let pressure = Pressure::sampled(&model, &others, &scene.program());
-    pressure.relief(&PagePlan {
-        program: scene.program(),
-        moves: &scene.moves(&wanted),
-    })
+    pressure.relief(&scene.program(), &scene.moves(&wanted))
 }
 
 #[test]
@@ -463,10 +460,7 @@ fn no_task_pays_alone_for_what_relieves_the_others() {
     let own: Vec<(u32, usize)> = (0..48).map(|page| (page * 4, 1)).collect();
     let model = MachineModel::new(&busy.topology);
     let pressure = Pressure::sampled(&model, &[0.0; 2], &busy.program());
-    let relieved = pressure.relief(&PagePlan {
-        program: busy.program(),
-        moves: &busy.moves(&own),
-    });
+    let relieved = pressure.relief(&busy.program(), &busy.moves(&own));
     assert_eq!(relieved, 24);
 }
 

@@ -7,7 +7,7 @@ use crate::engine::AttachOptions;
 use crate::evening::evened;
 use crate::evidence::{self, Evidence, Scale};
 use crate::policy::{Page, Program, Veto};
-use crate::pressure::{Loads, PagePlan, Pressure};
+use crate::pressure::{Loads, Pressure};
 use crate::published::Method;
 
 /// Part of the time that accesses to a page take which is expected to be saved where it goes so
@@ -219,11 +219,7 @@ impl PageCase<'_> {
                 !others.any(|node| node != home && self.worth(page, (home, node), None).pays())
             };
             let moves = such(&|page, home, alike| alike || nearest(page, home));
-            let plan = PagePlan {
-                program: *self.program,
-                moves: &moves,
-            };
-            let granted = moves.iter().take(pressure.relief(&plan));
+            let granted = moves.iter().take(pressure.relief(self.program, &moves));
             let granted: BTreeSet<u32> = granted.map(|(page, _)| page.slot).collect();
             if !granted.is_empty() {
                 return granted;

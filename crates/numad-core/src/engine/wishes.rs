@@ -84,9 +84,8 @@ impl<'a> Wishes<'a> {
         let pages = proposals.iter().enumerate();
         let pages = pages.filter_map(|(number, proposal)| match proposal {
             Proposal::MovePage { page, node, reason } => {
-                let mut asked = known.page(program, (*page, *node), reason);
+                let mut asked = known.page(number, program, (*page, *node), reason);
                 asked.wish.backed = known.backs(program, &asked, &mut backing);
-                asked.proposal = number;
                 Some(asked)
             }
             Proposal::PlaceTask { .. } => None,
@@ -136,6 +135,7 @@ impl<'a> Known<'_, 'a> {
 
     fn page(
         &self,
+        proposal: usize,
         program: &Program<'a>,
         (page, node): (PageKey, usize),
         reason: &Reason,
@@ -185,7 +185,7 @@ impl<'a> Known<'_, 'a> {
                 || seen.is_some_and(|seen| self.left.has_page(seen, node, program.tasks)),
         };
         Asked {
-            proposal: 0,
+            proposal,
             page,
             wish,
             piece,

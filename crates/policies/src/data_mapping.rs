@@ -149,11 +149,8 @@ impl Policy for DataMapping {
             free[node] = free[node].saturating_sub(bytes);
             self.proposed.push((page.key, page.slot));
             let (there, mean) = (u32::from(one.there), one.mean);
-            out.push(Proposal::move_page(
-                page.key,
-                node,
-                Reason::Accesses { there, mean },
-            ));
+            let reason = Reason::Accesses { there, mean };
+            out.push(Proposal::move_page(page.key, node, reason));
         }
         // Who uses a page alike with whom shows when threads are where they are to be. If any goes now, pages wait.
         if self.even && !moved {

@@ -101,11 +101,8 @@ impl Lapt {
                 let sum: u32 = row.iter().copied().map(u32::from).sum();
                 let there = u32::from(row[node]);
                 let mean = f64::from(sum) / nodes as f64;
-                out.push(Proposal::move_page(
-                    page.key,
-                    node,
-                    Reason::Accesses { there, mean },
-                ));
+                let reason = Reason::Accesses { there, mean };
+                out.push(Proposal::move_page(page.key, node, reason));
             }
         }
     }

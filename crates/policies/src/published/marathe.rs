@@ -57,11 +57,8 @@ impl Policy for Marathe {
                 continue;
             };
             if page.home.is_some_and(|home| usize::from(home) != node) {
-                out.push(Proposal::move_page(
-                    page.key,
-                    node,
-                    Reason::Accesses { there, mean },
-                ));
+                let reason = Reason::Accesses { there, mean };
+                out.push(Proposal::move_page(page.key, node, reason));
             }
         }
     }

@@ -543,40 +543,23 @@ impl ThreadCase<'_> {
         else {
             return Err(Veto::Gone);
         };
-        if standing.hands_off {
-            return Err(Veto::HandsOff);
-        }
-        if standing.left && !self.reverting {
-            return Err(Veto::Kernel);
-        }
+        let seeks = !self.reverting;
+        let is_allowed = self.options.move_threads && seen.allowed.get(node) == Some(&true);
         let room = self.program.capacity.get(node);
-        if !self.options.move_threads || seen.allowed.get(node) != Some(&true) {
-            return Err(Veto::NotAllowed);
-        }
-        if standing.placed == Some(node) {
-            return Err(Veto::AlreadyThere);
-        }
-        if room.is_none_or(|&room| room == 0) {
-            return Err(Veto::NoRoom);
-        }
-        if !self.evidence {
-            return Err(Veto::Evidence);
-        }
-        if self.reverting {
-            return Ok(());
-        }
         let leaves = |unseen: UnseenUse| unseen.is_most && unseen.node != node;
-        if standing.unseen.is_some_and(leaves) {
-            return Err(Veto::Unseen);
-        }
-        if standing.held {
-            return Err(Veto::MovedRecently);
-        }
-        let waits = self.options.method == Method::Ours && !self.agreed;
-        if standing.placed.is_some() && standing.wanted != Some(node) && waits {
-            return Err(Veto::Unconfirmed);
-        }
-        Ok(())
+        let agrees = standing.placed.is_none() || standing.wanted == Some(node);
+        let waits = self.options.method == Method::Ours && !self.agreed && !agrees;
+        first_of([
+            (standing.hands_off, Veto::HandsOff),
+            (seeks && standing.left, Veto::Kernel),
+            (!is_allowed, Veto::NotAllowed),
+            (standing.placed == Some(node), Veto::AlreadyThere),
+            (room.is_none_or(|&room| room == 0), Veto::NoRoom),
+            (!self.evidence, Veto::Evidence),
+            (seeks && standing.unseen.is_some_and(leaves), Veto::Unseen),
+            (seeks && standing.held, Veto::MovedRecently),
+            (seeks && waits, Veto::Unconfirmed),
+        ])
     }
 
     /// One move per task, and no more moves than the budget; the first are the policy's best.
@@ -611,6 +594,13 @@ impl ThreadCase<'_> {
             }
         }
     }
+}
+
+/// The first of these vetoes that holds.
+#[inline]
+fn first_of<const COUNT: usize>(vetoes: [(bool, Veto); COUNT]) -> Result<(), Veto> {
+    let found = vetoes.into_iter().find(|(holds, _)| *holds);
+    found.map_or(Ok(()), |(_, veto)| Err(veto))
 }
 
 /// What is left of the wishes.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::first_of;
 use crate::cost::{Worth, way};
 use crate::engine::AttachOptions;
 use crate::evening::evened;
@@ -297,24 +298,14 @@ impl PageCase<'_> {
         }
         // A page whose place is not known may be gone, or shared: nothing to decide by.
         let home = page.node().ok_or(Veto::Evidence)?;
-        if home == wish.node {
-            return Err(Veto::AlreadyThere);
-        }
-        if wish.barred {
-            return Err(Veto::Shared);
-        }
-        if wish.by_kernel {
-            return Err(Veto::Kernel);
-        }
-        if !self.evidence {
-            return Err(Veto::Evidence);
-        }
-        if wish.held {
-            return Err(Veto::MovedRecently);
-        }
-        if wish.unconfirmed || self.wait {
-            return Err(Veto::Unconfirmed);
-        }
+        first_of([
+            (home == wish.node, Veto::AlreadyThere),
+            (wish.barred, Veto::Shared),
+            (wish.by_kernel, Veto::Kernel),
+            (!self.evidence, Veto::Evidence),
+            (wish.held, Veto::MovedRecently),
+            (wish.unconfirmed || self.wait, Veto::Unconfirmed),
+        ])?;
         Ok((page, home))
     }
 

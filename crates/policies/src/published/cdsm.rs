@@ -4,7 +4,7 @@
 use numad_core::{Bind, Policy, Program, Proposal, Published, Time};
 use topology::{CoreId, TaskKey};
 
-use super::{Places, WholeRun, every};
+use super::{WholeRun, every};
 use crate::kernel::treematch;
 
 pub(crate) const PUBLISHED: Published = Published {
@@ -16,20 +16,14 @@ pub(crate) const PUBLISHED: Published = Published {
 };
 
 #[derive(Debug, Default)]
-struct Cdsm {
-    all: WholeRun,
-    places: Places,
-}
+struct Cdsm(WholeRun);
 
 impl Policy for Cdsm {
     fn propose(&mut self, _: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        let matrix = self.all.with(program);
-        if matrix.pairs().next().is_some() {
-            self.places.map(program, &matrix, treematch, out);
-        }
+        self.0.map(program, treematch, out);
     }
 
     fn core_of(&self, task: TaskKey) -> Option<CoreId> {
-        self.places.core_of(task)
+        self.0.cores.get(&task).copied()
     }
 }

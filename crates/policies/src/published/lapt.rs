@@ -9,7 +9,7 @@ use numad_core::{
 };
 use topology::{CoreId, TaskKey};
 
-use super::{Places, WholeRun};
+use super::WholeRun;
 use crate::kernel::drb;
 
 pub(crate) const PUBLISHED: Published = Published {
@@ -25,8 +25,7 @@ const PAGES_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
 struct Lapt {
-    matrix: WholeRun,
-    places: Places,
+    threads: WholeRun,
     /// The NUMA access table: one saturating byte for each page and node.
     table: BTreeMap<PageKey, Vec<u8>>,
     last: Option<Time>,
@@ -35,10 +34,7 @@ struct Lapt {
 
 impl Policy for Lapt {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        let matrix = self.matrix.with(program);
-        if matrix.pairs().next().is_some() {
-            self.places.map(program, &matrix, drb, out);
-        }
+        self.threads.map(program, drb, out);
         let nodes = program.tasks.iter();
         let nodes: BTreeMap<TaskKey, usize> = nodes
             .filter_map(|task| Some((task.key, task.node?)))
@@ -58,7 +54,7 @@ impl Policy for Lapt {
     }
 
     fn core_of(&self, task: TaskKey) -> Option<CoreId> {
-        self.places.core_of(task)
+        self.threads.cores.get(&task).copied()
     }
 }
 

@@ -106,26 +106,47 @@ fn place(
     }
 }
 
-/// What was said in the whole run, which nothing clears.
+/// What was said in the whole run, which nothing clears, and the cores that tasks have by that.
 #[derive(Debug, Default)]
-struct WholeRun(BTreeMap<(TaskKey, TaskKey), u64>);
+struct WholeRun {
+    said: BTreeMap<(TaskKey, TaskKey), u64>,
+    cores: BTreeMap<TaskKey, CoreId>,
+}
 
 impl WholeRun {
     /// Adds this window, and gives the matrix of the tasks that are there.
     fn with(&mut self, program: &Program<'_>) -> CommMatrix {
         let key = |task: usize| program.tasks[task].key;
         for (one, other, amount) in program.live.pairs() {
-            let sum = self.0.entry((key(one), key(other))).or_default();
+            let sum = self.said.entry((key(one), key(other))).or_default();
             *sum = sum.saturating_add(amount);
         }
         let positions = positions(program);
-        self.0
+        self.said
             .retain(|(one, other), _| positions.contains_key(one) && positions.contains_key(other));
         let mut matrix = CommMatrix::new(program.tasks.len());
-        for ((one, other), &amount) in &self.0 {
+        for ((one, other), &amount) in &self.said {
             matrix.add(positions[one], positions[other], amount);
         }
         matrix
+    }
+
+    /// Adds this window, maps the tasks to cores by the kernel if anything was said, and asks for
+    /// the nodes of those; that of a task that may not run there is not asked for.
+    fn map(&mut self, program: &Program<'_>, kernel: Kernel, out: &mut Vec<Proposal>) {
+        let matrix = self.with(program);
+        if matrix.pairs().next().is_none() {
+            return;
+        }
+        let cores = Cores::of(program.topology);
+        let plan = cores.map(program, &matrix, kernel);
+        let at = |core: &Option<usize>| core.map(|core| cores.all[core]);
+        let tasks = program.tasks.iter().zip(&plan);
+        self.cores = tasks
+            .filter_map(|(task, core)| Some((task.key, at(core)?.1)))
+            .collect();
+        let nodes: Vec<Option<usize>> = plan.iter().map(|core| Some(at(core)?.0)).collect();
+        place(&nodes, out, |task| partner(program, &matrix, task));
     }
 }
 
@@ -139,36 +160,6 @@ fn partner(program: &Program<'_>, matrix: &CommMatrix, task: usize) -> Reason {
             amount,
         },
         _ => Reason::Order,
-    }
-}
-
-/// The core of each task.
-#[derive(Debug, Default)]
-struct Places(BTreeMap<TaskKey, CoreId>);
-
-impl Places {
-    /// Maps the tasks to cores by the kernel, and asks for the nodes of those; that of a task that
-    /// may not run there is not asked for.
-    fn map(
-        &mut self,
-        program: &Program<'_>,
-        matrix: &CommMatrix,
-        kernel: Kernel,
-        out: &mut Vec<Proposal>,
-    ) {
-        let cores = Cores::of(program.topology);
-        let plan = cores.map(program, matrix, kernel);
-        let at = |core: &Option<usize>| core.map(|core| cores.all[core]);
-        let tasks = program.tasks.iter().zip(&plan);
-        self.0 = tasks
-            .filter_map(|(task, core)| Some((task.key, at(core)?.1)))
-            .collect();
-        let nodes: Vec<Option<usize>> = plan.iter().map(|core| Some(at(core)?.0)).collect();
-        place(&nodes, out, |task| partner(program, matrix, task));
-    }
-
-    fn core_of(&self, task: TaskKey) -> Option<CoreId> {
-        self.0.get(&task).copied()
     }
 }
 

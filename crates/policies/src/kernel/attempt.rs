@@ -282,7 +282,7 @@ impl Attempt<'_> {
             ..plan.tuning
         };
         let field = (self.field.rows, self.field.machine);
-        self.halves.map(field, &care, luck, &mut self.table.node);
+        self.halves.map(field, care, luck, &mut self.table.node);
     }
 
     /// A mapping by chance. Halves of a machine whose nodes differ much lead every mapping the same wrong

@@ -6,7 +6,7 @@
 //! that, and never know that there is no better one.
 
 use super::graph::{Csr, id, replace, reset};
-use super::machine::Machine;
+use super::machine::{Machine, PITCH};
 use super::problem;
 use super::table::{Field, Local};
 
@@ -24,8 +24,6 @@ const MAPPINGS_MAX_OF_FEW: usize = 1 << 16;
 const NODES_MAX: usize = 64;
 /// More than a task can cost in a table: what a node that is full costs.
 const FULL: i32 = 1 << 30;
-/// Entries of a row are a multiple of this many.
-const LANES: usize = 8;
 
 /// Memory of the search.
 #[derive(Debug, Default)]
@@ -220,13 +218,13 @@ impl Exact {
         let after = after[(place + 1) * pitch..].chunks_exact_mut(pitch);
         let weights = &self.weights[place * tasks + place + 1..];
         for ((from, row), &weight) in before.zip(after).zip(weights) {
-            let mut lowest = [i32::MAX; LANES];
-            let from = from.chunks_exact(LANES).zip(far.chunks_exact(LANES));
+            let mut lowest = [i32::MAX; PITCH];
+            let from = from.chunks_exact(PITCH).zip(far.chunks_exact(PITCH));
             let row = row
-                .chunks_exact_mut(LANES)
-                .zip(self.closed.chunks_exact(LANES));
+                .chunks_exact_mut(PITCH)
+                .zip(self.closed.chunks_exact(PITCH));
             for ((from, far), (row, closed)) in from.zip(row) {
-                for lane in 0..LANES {
+                for lane in 0..PITCH {
                     row[lane] = from[lane] + weight * far[lane];
                     lowest[lane] = lowest[lane].min(row[lane] + closed[lane]);
                 }

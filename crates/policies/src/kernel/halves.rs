@@ -30,15 +30,12 @@ struct Part {
     last: usize,
 }
 
-/// Which cut gets how much care: by depth of the recursion.
-pub(super) type Care<'a> = &'a dyn Fn(usize) -> Tuning;
-
 impl Halves {
-    /// Writes into `node` where each task goes.
+    /// Writes into `node` where each task goes. Cuts get care by the depth of the recursion.
     pub(super) fn map(
         &mut self,
         field: (Csr<'_>, &Machine),
-        care: Care<'_>,
+        care: impl Fn(usize) -> Tuning,
         luck: &mut Luck<'_>,
         node: &mut Vec<u16>,
     ) {

@@ -158,7 +158,7 @@ impl Policy for OnDeLoc {
 
     fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
         if let Some(pages) = &mut self.pages {
-            pages.note_fate(now, proposal, fate);
+            pages.near.on_fate(now, proposal, fate);
         }
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use numad_core::cost::{BUSY, Demand, asked_gbps};
-use numad_core::{Fate, Page, PageKey, Policy, Program, Proposal, Settings, Time};
+use numad_core::{Page, PageKey, Policy, Program, Proposal, Settings, Time};
 
 use crate::amounts::can_be_modelled;
 use crate::data_mapping::DataMapping;
@@ -18,7 +18,8 @@ use crate::ptb::PagePhase;
 /// Both ways, and which of them is taken.
 #[derive(Debug)]
 pub(crate) struct PageChoice {
-    near: DataMapping,
+    /// It alone remembers what became of proposals.
+    pub(crate) near: DataMapping,
     wide: PagePhase,
     goes_wide: bool,
 }
@@ -51,11 +52,6 @@ impl PageChoice {
             out.truncate(first);
             out.append(&mut wide);
         }
-    }
-
-    /// What became of a proposal.
-    pub(crate) fn note_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
-        self.near.on_fate(now, proposal, fate);
     }
 }
 

@@ -37,12 +37,8 @@ pub(crate) fn select(
     (tasks_max, cores): (usize, usize),
 ) {
     candidates.retain(|candidate| {
-        let enough = if candidate.took_part {
-            busy_min / 2.0
-        } else {
-            busy_min
-        };
-        candidate.busy.is_some_and(|busy| busy >= enough)
+        let part = if candidate.took_part { 0.5 } else { 1.0 };
+        candidate.busy.is_some_and(|busy| busy >= busy_min * part)
     });
     candidates.sort_unstable_by_key(|candidate| (Reverse(rank(candidate)), candidate.tid));
     candidates.truncate(tasks_max);

@@ -296,12 +296,12 @@ impl Judgement {
         }
         trial.forget(program.tasks.iter().map(|task| task.key));
         let mut old = program.nodes();
-        let mut remedy = Vec::new();
+        let mut wishes = Vec::new();
         for (position, task) in program.tasks.iter().enumerate() {
             let before = trial.old.get(&task.key);
             if let Some(&node) = before.filter(|node| old[position] != Some(**node)) {
                 old[position] = Some(node);
-                remedy.push((position, node));
+                wishes.push((position, node));
             }
         }
         let before = trial.pace;
@@ -326,7 +326,6 @@ impl Judgement {
         self.regime = Regime::Held(limits.now.after(rest));
         self.strikes += 1;
         self.pace.begin_anew();
-        let wishes = remedy;
         Some(Remedy { wishes, reason })
     }
 

@@ -590,7 +590,7 @@ impl Seen {
     /// before joins the totals.
     pub(super) fn begin(&mut self, times: f64, threads: usize, lost: u64, totals: &mut Totals) {
         self.thin.begin(times, (threads, self.blocks));
-        self.begin_unseen();
+        self.unseen.before = Some(self.unseen.resident);
         self.messages.dropped = 0;
         for talk in [&mut self.said, &mut self.handed] {
             talk.dropped = 0;

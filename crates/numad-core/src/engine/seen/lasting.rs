@@ -68,13 +68,12 @@ impl Lasting {
         (users, points): (&[User], &[Point]),
         nodes: &Nodes,
     ) -> bool {
-        let mut used_from = users.iter().filter_map(|user| nodes.of(user.seat));
-        let Some(first) = used_from.next() else {
+        let Some(first) = users.iter().find_map(|user| nodes.of(user.seat)) else {
             return true;
         };
         let past: u32 = users.iter().map(|user| user.all - user.live).sum();
         let knows = past >= u32::from(LAST);
-        if used_from.all(|node| node == first) {
+        if nodes.are_one(users) {
             if knows {
                 // What one node alone uses goes on as it was.
                 let here = users.iter().filter(|user| nodes.of(user.seat).is_some());

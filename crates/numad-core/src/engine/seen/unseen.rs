@@ -10,9 +10,9 @@ use crate::policy::{Page, Program};
 /// See the module; in pages.
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
-    resident: u64,
+    pub resident: u64,
     /// The same when the last window ended: what came since, nobody can have seen.
-    before: Option<u64>,
+    pub before: Option<u64>,
     /// Most that were known to be in use when a window ended.
     shown: u64,
     /// As many as there were when it was noted where threads were.
@@ -52,11 +52,6 @@ impl Seen {
             0 => shown,
             resident => shown.min(resident),
         };
-    }
-
-    /// The next window begins.
-    pub(super) const fn begin_unseen(&mut self) {
-        self.unseen.before = Some(self.unseen.resident);
     }
 
     /// Share of its pages that no window has shown; none while it is not known how many there are.

@@ -197,15 +197,10 @@ impl Exact {
 
     /// The cheapest node with room that was not tried yet, by a row of the table.
     fn cheapest(&self, row: usize, tried: u64) -> Option<(usize, i32)> {
-        let row = &self.gains[row..][..self.free.len()];
-        let mut best = None;
-        for (node, (&cost, &free)) in row.iter().zip(&self.free).enumerate() {
-            let is_open = free > 0 && tried >> node & 1 == 0;
-            if is_open && best.is_none_or(|(_, least)| cost < least) {
-                best = Some((node, cost));
-            }
-        }
-        best
+        let row = self.gains[row..].iter().zip(&self.free).enumerate();
+        let open = row.filter(|&(node, (_, &free))| free > 0 && tried >> node & 1 == 0);
+        let open = open.map(|(node, (&cost, _))| (node, cost));
+        open.min_by_key(|&(_, cost)| cost)
     }
 
     /// Fills the rows of the next depth for a task on a node; what those left pay at least.

@@ -133,12 +133,10 @@ impl Edges {
         self.weights.clear();
         self.starts.reserve(tasks + 1);
         self.starts.push(0);
-        self.shift = 0;
         self.heaviest = 0;
         // Half of the room: rounding up what would vanish may add one for each partner.
-        while largest_row_sum >> self.shift >= ROW_SUM_MAX / 2 {
-            self.shift += 1;
-        }
+        let fits = |shift: &u32| largest_row_sum >> shift < ROW_SUM_MAX / 2;
+        self.shift = (0..u64::BITS).find(fits).unwrap_or(0);
     }
 
     fn scaled(&self, amount: u64) -> u32 {
@@ -176,10 +174,8 @@ impl Edges {
 
     /// Halves all amounts until no row sums up to more than `most`; none becomes zero.
     pub(super) fn limit(&mut self, most: u64) {
-        let mut shift = 0;
-        while self.heaviest >> shift > most / 2 {
-            shift += 1;
-        }
+        let fits = |shift: &u32| self.heaviest >> shift <= most / 2;
+        let shift = (0..u64::BITS).find(fits).unwrap_or(0);
         for weight in &mut self.weights {
             *weight = (*weight >> shift).max(1);
         }

@@ -210,11 +210,8 @@ impl Workspace {
     fn shift(&self, problem: &Problem<'_>, price: u64) -> u32 {
         let far = u64::from(self.machine.largest().unsigned_abs()).max(1);
         let most = (2 * problem.edges.heaviest * far).max(price.min(1 << 40));
-        let mut shift = 0;
-        while most >> shift > TABLE_MAX {
-            shift += 1;
-        }
-        shift
+        let fits = |shift: &u32| most >> shift <= TABLE_MAX;
+        (0..u64::BITS).find(fits).unwrap_or(0)
     }
 
     /// Finds a mapping from nothing.

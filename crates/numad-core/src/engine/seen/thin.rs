@@ -94,12 +94,8 @@ impl Thin {
             .max(each(PIECE_SAMPLES, blocks))
             .clamp(SAMPLES_LEAST, SAMPLES_KEPT);
         let expected = self.seen as f64 * times;
-        let mut halvings = 0;
-        while halvings < HALVINGS_MAX
-            && expected > f64::from(self.most) * (1_u64 << halvings) as f64
-        {
-            halvings += 1;
-        }
+        let fits = |halvings: &u32| expected <= f64::from(self.most) * f64::from(1 << halvings);
+        let halvings = (0..HALVINGS_MAX).find(fits).unwrap_or(HALVINGS_MAX);
         (self.halvings, self.kept, self.seen) = (halvings, 0, 0);
     }
 }

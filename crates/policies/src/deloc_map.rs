@@ -46,19 +46,15 @@ pub(crate) fn map(
     let tasks = talk.partners.len();
     let silent = (0..tasks).filter(|&task| talk.partners[task].is_empty());
     let mut dealer = Dealer::new(program.tasks, Seats::without(program, silent), places);
-    for pair in &talk.firsts {
-        talk.decide(pair, &mut dealer);
+    for &(_, low, high) in &talk.firsts {
+        talk.decide([low, high], &mut dealer);
     }
     dealer.decisions
 }
 
-/// Two tasks that talk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pair {
-    low: usize,
-    high: usize,
-    amount: u64,
-}
+/// Two tasks that talk, in the order in which pairs come: by amount, then the lower and the higher
+/// task.
+type Pair = (Reverse<u64>, usize, usize);
 
 /// Who talks to whom, as the method goes through it.
 pub(crate) struct Talk<'a> {
@@ -75,22 +71,18 @@ impl<'a> Talk<'a> {
             let first = partners
                 .iter()
                 .max_by_key(|&&(other, amount)| (amount, Reverse(other)));
-            first.map(|&(other, amount)| Pair {
-                low: task.min(other),
-                high: task.max(other),
-                amount,
-            })
+            first.map(|&(other, amount)| (Reverse(amount), task.min(other), task.max(other)))
         };
         let mut firsts: Vec<Pair> = partners.iter().enumerate().filter_map(first).collect();
-        firsts.sort_unstable_by_key(|pair| (Reverse(pair.amount), pair.low, pair.high));
+        firsts.sort_unstable();
         firsts.dedup();
         Self { partners, firsts }
     }
 
     /// Decides what is undecided of a pair.
-    fn decide(&self, pair: &Pair, dealer: &mut Dealer<'_>) {
+    fn decide(&self, pair: [usize; 2], dealer: &mut Dealer<'_>) {
         let said = |task| self.said(task);
-        dealer.pair([pair.low, pair.high], said, |places, [one, other]| {
+        dealer.pair(pair, said, |places, [one, other]| {
             let [low, high] = [one.min(other), one.max(other)];
             let [at_low, at_high] = [low, high].map(|node| self.beside(pair, places, node));
             if at_high > at_low { high } else { low }
@@ -104,11 +96,12 @@ impl<'a> Talk<'a> {
     }
 
     /// What a pair says to the other tasks on a node.
-    fn beside(&self, pair: &Pair, places: &[Option<usize>], node: usize) -> u64 {
-        let both = [pair.low, pair.high].map(|task| &self.partners[task]);
-        let others = both.into_iter().flatten().filter(|&&(task, _)| {
-            places[task] == Some(node) && task != pair.low && task != pair.high
-        });
+    fn beside(&self, pair: [usize; 2], places: &[Option<usize>], node: usize) -> u64 {
+        let both = pair.map(|task| &self.partners[task]);
+        let others = both
+            .into_iter()
+            .flatten()
+            .filter(|&&(task, _)| places[task] == Some(node) && !pair.contains(&task));
         others.fold(0, |sum, &(_, amount)| sum.saturating_add(amount))
     }
 }

@@ -146,14 +146,12 @@ fn mapped_by_all_pairs(scene: &Scene) -> Vec<Option<usize>> {
     let seats = Seats::without(&program, silent);
     let mut dealer = Dealer::new(program.tasks, seats, scene.placement());
     let talk = Talk::of(&partners);
-    let pairs = program
-        .live
-        .pairs()
-        .map(|(low, high, amount)| Pair { low, high, amount });
+    let pairs = program.live.pairs();
+    let pairs = pairs.map(|(low, high, amount)| (Reverse(amount), low, high));
     let mut pairs: Vec<Pair> = pairs.collect();
-    pairs.sort_by_key(|pair| Reverse(pair.amount));
-    for pair in &pairs {
-        talk.decide(pair, &mut dealer);
+    pairs.sort_by_key(|pair| pair.0);
+    for (_, low, high) in pairs {
+        talk.decide([low, high], &mut dealer);
     }
     dealer.places
 }

@@ -20,20 +20,9 @@ pub(crate) struct Talk {
 /// What a pair said, in this window and before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Said {
-    live: u32,
-    past: u32,
-}
-
-impl Said {
-    /// In this window.
-    pub(crate) fn live(&self) -> u64 {
-        self.live.into()
-    }
-
-    /// In this window, and before, faded.
-    pub(crate) fn decayed(&self) -> u64 {
-        u64::from(self.live) + u64::from(self.past)
-    }
+    pub live: u32,
+    /// Faded.
+    pub past: u32,
 }
 
 impl Talk {
@@ -95,8 +84,8 @@ mod tests {
 
     fn read(talk: &Talk, seats: &[Option<Seat>]) -> (CommMatrix, CommMatrix) {
         (
-            talk.read(seats, Said::live),
-            talk.read(seats, Said::decayed),
+            talk.read(seats, |said| said.live.into()),
+            talk.read(seats, |said| u64::from(said.live) + u64::from(said.past)),
         )
     }
 

@@ -200,8 +200,9 @@ impl Seen {
         scratch.pieces.positions = positions;
         self.comm
             .read(&seats, &mut scratch.live, &mut scratch.decayed);
-        scratch.said = self.said.read(&seats, Said::live);
-        let handed = || self.handed.read(&seats, Said::decayed);
+        scratch.said = self.said.read(&seats, |said| said.live.into());
+        let all = |said: &Said| u64::from(said.live) + u64::from(said.past);
+        let handed = || self.handed.read(&seats, all);
         scratch.handed = self.tells_handed.then(handed);
     }
 

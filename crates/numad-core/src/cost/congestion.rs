@@ -32,8 +32,7 @@ pub struct Congestion {
     latency_ns: Vec<f64>,
     transfer_ns: Vec<f64>,
     /// Share of the bandwidth of each controller and link that is used, below 1.
-    controller_use: Vec<f64>,
-    link_use: Vec<f64>,
+    used: Use,
     /// Per task, accesses per nanosecond and their mean latency.
     rates: Vec<f64>,
     latencies: Vec<f64>,
@@ -61,8 +60,7 @@ impl Congestion {
             nodes,
             latency_ns: vec![0.0; nodes * nodes],
             transfer_ns: vec![0.0; nodes * nodes],
-            controller_use: vec![0.0; nodes],
-            link_use: vec![0.0; nodes * nodes],
+            used: Use::none(nodes),
             rates: vec![0.0; tasks],
             latencies: vec![0.0; tasks],
             residual: 0.0,
@@ -126,13 +124,13 @@ pub fn solve(model: &MachineModel, loads: &[TaskLoad<'_>]) -> Congestion {
     let mut state = Congestion::at_rest(nodes, loads.len());
     let mut follows = Use::none(nodes);
     demand(model, loads, &mut state, &mut follows);
-    state.residual = follows.difference(&state);
+    state.residual = follows.difference(&state.used);
     while state.residual > AGREED && state.rounds < ROUNDS_MAX {
         state.rounds += 1;
-        step(&mut state.controller_use, &follows.controllers);
-        step(&mut state.link_use, &follows.links);
+        step(&mut state.used.controllers, &follows.controllers);
+        step(&mut state.used.links, &follows.links);
         demand(model, loads, &mut state, &mut follows);
-        state.residual = follows.difference(&state);
+        state.residual = follows.difference(&state.used);
     }
     state
 }
@@ -141,14 +139,13 @@ pub fn solve(model: &MachineModel, loads: &[TaskLoad<'_>]) -> Congestion {
 pub(super) fn waits_ns(model: &MachineModel, loads: &[TaskLoad<'_>], rates: &[f64]) -> Vec<f64> {
     let nodes = model.nodes();
     let mut state = Congestion::at_rest(nodes, loads.len());
-    let mut follows = Use::none(nodes);
-    follow(model, loads, rates, &mut follows);
-    (state.controller_use, state.link_use) = (follows.controllers, follows.links);
+    follow(model, loads, rates, &mut state.used);
     latencies(model, &mut state);
     loads.iter().map(|load| state.wait_ns(load)).collect()
 }
 
 /// One number for each controller and each link.
+#[derive(Clone, Debug, PartialEq)]
 struct Use {
     controllers: Vec<f64>,
     links: Vec<f64>,
@@ -165,9 +162,9 @@ impl Use {
         }
     }
 
-    fn difference(&self, state: &Congestion) -> f64 {
-        let controllers = self.controllers.iter().zip(&state.controller_use);
-        let links = self.links.iter().zip(&state.link_use);
+    fn difference(&self, assumed: &Self) -> f64 {
+        let controllers = self.controllers.iter().zip(&assumed.controllers);
+        let links = self.links.iter().zip(&assumed.links);
         let both = controllers.chain(links);
         let apart = both.map(|(follows, assumed)| (follows - assumed).abs());
         apart.fold(0.0, f64::max)
@@ -257,13 +254,13 @@ fn follow(model: &MachineModel, loads: &[TaskLoad<'_>], rates: &[f64], follows: 
 
 fn latencies(model: &MachineModel, state: &mut Congestion) {
     let nodes = state.nodes;
-    let used = state.controller_use.iter();
+    let used = state.used.controllers.iter();
     let waits: Vec<f64> = used.map(|&used| queue(used)).collect();
     for from in 0..nodes {
         for (to, wait) in waits.iter().enumerate() {
             let link = from * nodes + to;
             let base = model.latency_ns(from, to);
-            let crossing = queue(state.link_use[link]);
+            let crossing = queue(state.used.links[link]);
             state.latency_ns[link] = base * (1.0 + wait + crossing);
             state.transfer_ns[link] = if from == to {
                 base * TRANSFER_WITHIN
@@ -472,7 +469,7 @@ mod tests {
         let across = solve(&model, &[talk(&[0.0, 1.0]); 8]);
         let gbps = across.rates().iter().sum::<f64>() * ACCESS_BYTES;
         assert!((4.5..5.0).contains(&gbps), "{gbps}");
-        assert!(across.link_use[1] > 0.9 && across.controller_use[1] <= 0.0);
+        assert!(across.used.links[1] > 0.9 && across.used.controllers[1] <= 0.0);
     }
 
     /// Random machines and loads, from a small generator of our own: the rounds converge, and the
@@ -521,7 +518,7 @@ mod tests {
         let busy = model.with_background(&[19.0, 0.0]);
         let crowded = run(&busy, &shares);
         assert!(crowded.residual < 1e-4, "{}", crowded.residual);
-        assert!(crowded.controller_use[0] < 1.0 && crowded.controller_use[0] > 0.95);
+        assert!(crowded.used.controllers[0] < 1.0 && crowded.used.controllers[0] > 0.95);
         assert!(crowded.rates().iter().sum::<f64>() < alone * 0.6);
         assert!(
             run(&busy, &away).rates().iter().sum::<f64>()

@@ -446,7 +446,9 @@ impl<'a> Board<'a> {
         let sketch = self.sketch(kernel, workspace);
         self.settle(|from| {
             let refined = self.refined(from, gain_min, workspace);
-            self.better(from, vec![refined, self.named(&sketch, from)], gain_min)
+            let named = sketch.as_ref().map(|sketch| self.named(sketch, from));
+            let plans = [refined].into_iter().chain(named).collect();
+            self.better(from, plans, gain_min)
         })
     }
 
@@ -492,9 +494,9 @@ impl<'a> Board<'a> {
     }
 
     /// The problem as kernels have it.
-    fn problem(&self) -> Problem<'_> {
-        let problem = Problem::new(&self.edges, &self.distance, &self.widened);
-        problem.expect("there are places for every talker")
+    fn problem(&self) -> Option<Problem<'_>> {
+        // There are places for every talker, so this is always one.
+        Problem::new(&self.edges, &self.distance, &self.widened).ok()
     }
 
     /// What one move must save, in the kernels' unit.
@@ -510,8 +512,12 @@ impl<'a> Board<'a> {
     /// What swaps and moves make of a plan.
     pub(crate) fn refined(&self, from: &Plan, gain_min: f64, workspace: &mut Workspace) -> Plan {
         let current = numbers(from);
-        let warm = self.problem().warm(&current, self.price(gain_min));
-        let problem = warm.expect("a plan has a seat or none for every talker");
+        let warm = self
+            .problem()
+            .and_then(|problem| problem.warm(&current, self.price(gain_min)).ok());
+        let Some(problem) = warm else {
+            return from.clone();
+        };
         let effort = match problem.tasks() > CARE_TASKS_MAX {
             true => EFFORT,
             false => CARE,
@@ -520,8 +526,9 @@ impl<'a> Board<'a> {
     }
 
     /// A mapping from nothing, in which the parts have the names of chance: see [`Self::named`].
-    pub(crate) fn sketch(&self, kernel: Kernel, workspace: &mut Workspace) -> Vec<u16> {
-        kernel(&self.problem(), EFFORT, workspace).to_vec()
+    pub(crate) fn sketch(&self, kernel: Kernel, workspace: &mut Workspace) -> Option<Vec<u16>> {
+        let problem = self.problem()?;
+        Some(kernel(&problem, EFFORT, workspace).to_vec())
     }
 
     /// Whether a plan lowers what is said on the loudest node by a tenth of the mean, and costs

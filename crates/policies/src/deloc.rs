@@ -187,18 +187,20 @@ impl OnDeLoc {
             None => board,
         };
         let gain_min = self.gain_min;
-        let sketch = || board.sketch(map, &mut self.workspace);
-        let anew = self.refine.then(sketch);
+        let anew = match self.refine {
+            true => board.sketch(map, &mut self.workspace),
+            false => None,
+        };
         let talk = Talk::of(&board.partners);
         let near = board.settle(|from| {
             let mut plans = vec![in_pairs(program, &talk, &board, from)];
-            if let Some(anew) = &anew {
+            if self.refine {
                 // Where pairs leave all as it is, refining what is says it all.
                 if plans[0] != *from {
                     plans.push(board.refined(&plans[0], gain_min, &mut self.workspace));
                 }
                 plans.push(board.refined(from, gain_min, &mut self.workspace));
-                plans.push(board.named(anew, from));
+                plans.extend(anew.as_ref().map(|anew| board.named(anew, from)));
             }
             board.better(from, plans, gain_min)
         });

@@ -315,7 +315,10 @@ fn keep_sure(program: &Program<'_>, moves: &mut Vec<Proposal>) {
     let pages: BTreeMap<PageKey, &Page> = pages.collect();
     moves.retain(|wish| {
         let wanted = wish.page_move();
-        wanted.is_none_or(|(page, node)| is_sure(program, pages[&page], node))
+        wanted.is_none_or(|(page, node)| {
+            let page = pages.get(&page);
+            page.is_some_and(|page| is_sure(program, page, node))
+        })
     });
 }
 

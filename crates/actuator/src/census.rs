@@ -48,8 +48,8 @@ pub trait Census: fmt::Debug {
     /// Processors online that the thread's cpuset allows; all online where it has none.
     fn allowed(&self, pid: Pid, tid: Tid) -> Seen<CpuSet>;
 
-    /// The affinity of a thread, with processors that are offline, which [`crate::Kernel::affinity`]
-    /// leaves out.
+    /// The affinity of a thread, with processors that are offline, which
+    /// [`crate::Kernel::affinity`] leaves out.
     fn whole_affinity(&self, pid: Pid, tid: Tid) -> Seen<CpuSet>;
 
     /// The process that made this one or took it over.
@@ -61,8 +61,8 @@ pub trait Census: fmt::Debug {
     /// What a process maps of memory that can be shared.
     fn shared(&self, pid: Pid) -> Seen<Vec<SharedRange>>;
 
-    /// Addresses of a process's memory, ascending, of which someone said where it is to be: `mbind`,
-    /// `set_mempolicy`, `numactl`. It is not moved.
+    /// Addresses of a process's memory, ascending, of which someone said where it is to be:
+    /// `mbind`, `set_mempolicy`, `numactl`. It is not moved.
     fn chosen(&self, pid: Pid) -> Seen<Vec<Range<u64>>>;
 
     /// Now, on the clock of starts.

@@ -94,9 +94,9 @@ pub trait Kernel: fmt::Debug {
         Duration::ZERO
     }
 
-    /// Which of these pages of a process are of a file, or of memory that is shared by its name. Others
-    /// have those that are not only as those do that it was forked from, or made. Nothing of pages that
-    /// are not in memory, and where the kernel does not tell.
+    /// Which of these pages of a process are of a file, or of memory that is shared by its name.
+    /// Others have those that are not only as those do that it was forked from, or made. Nothing of
+    /// pages that are not in memory, and where the kernel does not tell.
     fn of_files(&mut self, pid: Pid, pages: &[u64]) -> Vec<Option<bool>>;
 
     /// Moves pages to a node: with [`Reach::Alone`] those that no other process maps. Statuses of

@@ -47,8 +47,8 @@ pub struct Live<K, C> {
     /// Processes whose rows an undo has kept because others may have masks from them that it could
     /// not look at.
     pub(crate) owed: BTreeSet<ProcessKey>,
-    /// Masks of ours that processes of programs may have handed on that are undone: of the last, and
-    /// of those that have leavers among the unfinished.
+    /// Masks of ours that processes of programs may have handed on that are undone: of the last,
+    /// and of those that have leavers among the unfinished.
     pub(crate) undone: BTreeMap<AttachmentId, Heritage>,
     /// A process that mapped shared memory when it was looked for last.
     mappers: BTreeMap<ObjectId, (Pid, StartTicks)>,

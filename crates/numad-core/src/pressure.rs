@@ -146,8 +146,8 @@ impl Pressure {
     /// the sake of those that stay: so many that all get on faster, by more than the moves cost.
     ///
     /// One page alone looks at it otherwise. It is slower to reach over there until the wait here
-    /// is longer than the way; but with every page that goes, all others wait less.
-    /// `moves` name pages, each with the node it would go to, in the order in which they are granted.
+    /// is longer than the way; but with every page that goes, all others wait less. `moves` name
+    /// pages, each with the node it would go to, in the order in which they are granted.
     pub(crate) fn relief(&self, program: &Program<'_>, moves: &[(&Page, usize)]) -> usize {
         if moves.is_empty() || !self.asks_model(program) {
             return 0;

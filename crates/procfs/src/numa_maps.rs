@@ -87,8 +87,8 @@ pub enum Backing {
     File(String),
 }
 
-/// The addresses of memory of which someone said where it is to be, with what follows up to the next
-/// mapping.
+/// The addresses of memory of which someone said where it is to be, with what follows up to the
+/// next mapping.
 #[must_use]
 pub fn chosen(mappings: &[NumaMapping]) -> Vec<Range<u64>> {
     let ends = mappings.iter().skip(1).map(|next| next.start);
@@ -97,8 +97,8 @@ pub fn chosen(mappings: &[NumaMapping]) -> Vec<Range<u64>> {
     chosen.map(|(mapping, end)| mapping.start..end).collect()
 }
 
-/// Whether someone said where the memory of the first mapping is to be, by a beginning of the file that
-/// may end anywhere behind the kind of its policy.
+/// Whether someone said where the memory of the first mapping is to be, by a beginning of the file
+/// that may end anywhere behind the kind of its policy.
 #[must_use]
 pub fn begins_with_a_choice(bytes: &[u8]) -> bool {
     let mut words = bytes.split(u8::is_ascii_whitespace).skip(1);

@@ -112,8 +112,8 @@ impl Reader {
         })
     }
 
-    /// A process with the numbers of its threads, as of [`Self::process`] and [`Self::tids`], but of at most
-    /// [`THREADS_MAX`].
+    /// A process with the numbers of its threads, as of [`Self::process`] and [`Self::tids`], but
+    /// of at most [`THREADS_MAX`].
     ///
     /// # Errors
     /// When it exists and its files cannot be read.
@@ -192,8 +192,8 @@ impl Reader {
         }
     }
 
-    /// Numbers of the threads of a process, ascending, however many: whoever asks takes those that are
-    /// not among them for ended. Some may have ended.
+    /// Numbers of the threads of a process, ascending, however many: whoever asks takes those that
+    /// are not among them for ended. Some may have ended.
     ///
     /// # Errors
     /// When it exists and cannot be read.
@@ -293,8 +293,8 @@ impl Reader {
         Ok(Presence::Here(children))
     }
 
-    /// All processes, by ascending number, however many: that nobody else maps some memory, and which are
-    /// below others, is told by them.
+    /// All processes, by ascending number, however many: that nobody else maps some memory, and
+    /// which are below others, is told by them.
     ///
     /// # Errors
     /// When `/proc` cannot be read.
@@ -349,9 +349,9 @@ impl Reader {
 
     /// The addresses of a process's memory of which someone said where it is to be.
     ///
-    /// The policy of its first mapping is that of its first thread, for what lies there, its program,
-    /// hardly has one of its own; and one mapping is walked for it. Of a process with many pages no more
-    /// is looked at.
+    /// The policy of its first mapping is that of its first thread, for what lies there, its
+    /// program, hardly has one of its own; and one mapping is walked for it. Of a process with many
+    /// pages no more is looked at.
     ///
     /// # Errors
     /// When it exists and cannot be read or understood.
@@ -388,18 +388,19 @@ fn too_many_ended() -> io::Error {
 
 /// An address, and the kind of a policy.
 const POLICY_BYTES: usize = 64;
-/// Most pages that the kernel walks for an answer, 80 ns each: 5 ms, as long as a pause may be. Huge
-/// pages of `hugetlbfs` are not counted, and no more than those of one mapping are.
+/// Most pages that the kernel walks for an answer, 80 ns each: 5 ms, as long as a pause may be.
+/// Huge pages of `hugetlbfs` are not counted, and no more than those of one mapping are.
 const WALKED_MAX: u64 = 65_536;
 /// Three numbers of up to twenty digits, blanks between them, and one byte more.
 const SCHEDSTAT_BYTES: usize = 64;
 /// Most threads that are read in search of one that lives. Ended threads stay only where they are
 /// traced, and a debugger collects them at once. A recording looks at 1,024 processes a second.
 const ENDED_MAX: usize = 16;
-/// Threads of one process that are asked for their children, the oldest. Launchers of MPI jobs have a
-/// handful, and one with thousands, of whoever likes, would take seconds.
+/// Threads of one process that are asked for their children, the oldest. Launchers of MPI jobs have
+/// a handful, and one with thousands, of whoever likes, would take seconds.
 const MAKERS_MAX: usize = 64;
-/// Most threads of one process that are looked at one by one; four times what the product promises to carry.
+/// Most threads of one process that are looked at one by one; four times what the product promises
+/// to carry.
 pub const THREADS_MAX: usize = 40_000;
 /// Most children of one process that are looked at.
 const CHILDREN_MAX: usize = 131_072;

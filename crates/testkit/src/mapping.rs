@@ -1,8 +1,8 @@
 //! What mappings of tasks to nodes cost.
 
-/// Amounts of pairs `(one, other, amount)` times distances, which have a row for each node: distances
-/// with the mean of both directions, rounded down at the end. Pairs of a task with itself cost
-/// nothing.
+/// Amounts of pairs `(one, other, amount)` times distances, which have a row for each node:
+/// distances with the mean of both directions, rounded down at the end. Pairs of a task with itself
+/// cost nothing.
 ///
 /// # Panics
 /// When `node_of` is not one existing node for each task.

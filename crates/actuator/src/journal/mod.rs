@@ -307,8 +307,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes rows that make others void. Where that fails the others are void all the same, and nothing
-    /// more is recorded before the file is written anew.
+    /// Writes rows that make others void. Where that fails the others are void all the same, and
+    /// nothing more is recorded before the file is written anew.
     pub(crate) fn void(&mut self, rows: Vec<Row>) -> Result<(), WriteError> {
         let written = self.record(rows.clone());
         if let Err(error) = &written {

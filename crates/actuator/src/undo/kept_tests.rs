@@ -30,8 +30,8 @@ fn processors_of_its_own_that_were_offline_are_its_own_when_they_are_back() {
     }
 }
 
-/// Children were made faster than they were put back when their program was: the next program that is put back
-/// changes nothing about what they are owed.
+/// Children were made faster than they were put back when their program was: the next program that
+/// is put back changes nothing about what they are owed.
 #[test]
 fn who_is_put_back_later_is_not_forgotten_for_another_program() {
     for scope in [None, Some(Scope::All)] {

@@ -547,16 +547,16 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 PageOutcome::Refused(refusal) => Some(refusal),
             };
         }
-        // What was moved together with all who map it goes back the same way, and so does what came to be
-        // shared since: it was we who moved it.
+        // What was moved together with all who map it goes back the same way, and so does what came
+        // to be shared since: it was we who moved it.
         let shared = |index: &usize| pages[*index].refused == Some(Refusal::Shared);
         let shared: Vec<usize> = which.iter().copied().filter(shared).collect();
         self.let_go_together(pages, &shared);
         went
     }
 
-    /// Has pages go together with all who map them, where that is the program's doing: shared memory,
-    /// but of strangers, and memory of no file, which only those have that were forked.
+    /// Has pages go together with all who map them, where that is the program's doing: shared
+    /// memory, but of strangers, and memory of no file, which only those have that were forked.
     fn let_go_together(&mut self, pages: &mut [Page], which: &[usize]) {
         let mut private: BTreeMap<Pid, Vec<usize>> = BTreeMap::new();
         for &index in which {

@@ -76,8 +76,8 @@ struct Held {
     /// Of the last reading of the buffers, and of the one before.
     last: Vec<Record>,
     before: Vec<Record>,
-    /// Processes that started another program and when, as of the last reading and the one before, and
-    /// processes that were made.
+    /// Processes that started another program and when, as of the last reading and the one before,
+    /// and processes that were made.
     suspects: Vec<(Pid, Time)>,
     suspects_before: Vec<(Pid, Time)>,
     made: Vec<Pid>,
@@ -265,8 +265,8 @@ impl Recording {
     }
 
     /// Forgets what programs did that had been left again before anyone could look at them: what a
-    /// process is now does not tell what it was then. The word that one was left may have come after
-    /// the reading that it was looked at for.
+    /// process is now does not tell what it was then. The word that one was left may have come
+    /// after the reading that it was looked at for.
     fn leave_out_the_unseen(&mut self) {
         let mut spans: BTreeMap<Pid, (Time, Time)> = BTreeMap::new();
         let suspects = self.held.suspects_before.iter();
@@ -361,8 +361,8 @@ impl Recording {
         self.filter.is_empty().then_some(Over::Program)
     }
 
-    /// Writes out the word that this is all; gives samples and losses. Two readings of the buffers were a
-    /// moment ago: what waits came between them.
+    /// Writes out the word that this is all; gives samples and losses. Two readings of the buffers
+    /// were a moment ago: what waits came between them.
     pub(super) fn finish(mut self) -> (u64, u64) {
         let waiting = self.held.before.iter().chain(&self.held.last);
         let samples = waiting.filter(|record| matches!(record, Record::Sample(_)));

@@ -142,8 +142,8 @@ impl Attachment {
         true
     }
 
-    /// Gives threads what has come to their place since: a cpuset grew, or a processor is back. What
-    /// was taken away from it the kernel has taken off their masks. At most `most` threads.
+    /// Gives threads what has come to their place since: a cpuset grew, or a processor is back.
+    /// What was taken away from it the kernel has taken off their masks. At most `most` threads.
     pub(super) fn widen(&mut self, context: &mut Context<'_>, slots: &[u32], most: usize) {
         let slots = slots.iter().enumerate();
         let wider = slots.filter_map(|(position, &slot)| {

@@ -73,8 +73,8 @@ pub use problem::{Effort, Problem};
 pub use search::{Workspace, drb, map, refine};
 pub use treematch::treematch;
 
-/// A kernel that begins from nothing: [`map`], [`treematch()`], [`drb`] or [`kl()`]. Gives the node of
-/// each task, as a position in the capacities.
+/// A kernel that begins from nothing: [`map`], [`treematch()`], [`drb`] or [`kl()`]. Gives the node
+/// of each task, as a position in the capacities.
 pub type Kernel = for<'w> fn(&Problem<'_>, Effort, &'w mut Workspace) -> &'w [u16];
 
 #[cfg(test)]

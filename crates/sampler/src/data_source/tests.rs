@@ -124,8 +124,9 @@ fn the_table_of_intel_servers() {
     );
 }
 
-/// The tables of Diamond Rapids (Linux 7.0), `pnc_pebs_l2_hit_data_source` and `parse_omr_data_source`
-/// in the same file: a cache before the first, and devices that are told as a region of memory.
+/// The tables of Diamond Rapids (Linux 7.0), `pnc_pebs_l2_hit_data_source` and
+/// `parse_omr_data_source` in the same file: a cache before the first, and devices that are told as
+/// a region of memory.
 #[test]
 fn the_tables_of_intel_servers_with_regions() {
     let l0 = Source {

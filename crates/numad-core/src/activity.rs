@@ -5,9 +5,10 @@
 //! go. Are there more than `tasks_max`, the busiest take part, those who did already counting a
 //! quarter more; ties go to the lowest thread number.
 //!
-//! Where there are more tasks than cores, those that hardly run beside others are left out: each would
-//! count as one that needs a core, and then every core would be given two, though together they fit
-//! into the gaps of one. Where all run little, because they share processors, all take part.
+//! Where there are more tasks than cores, those that hardly run beside others are left out: each
+//! would count as one that needs a core, and then every core would be given two, though together
+//! they fit into the gaps of one. Where all run little, because they share processors, all take
+//! part.
 
 use std::cmp::Reverse;
 

@@ -3,8 +3,8 @@
 //!
 //! Two views of the same machine:
 //!
-//! - [`placement_distances`] with [`Prices`] is the cheap one, asked for every window: communication
-//!   times distance, against the price of moving.
+//! - [`placement_distances`] with [`Prices`] is the cheap one, asked for every window:
+//!   communication times distance, against the price of moving.
 //! - [`MachineModel`] with [`solve`] is the full one: where accesses go decides how long each takes,
 //!   how long each takes decides how many there are, until both agree. [`Demand`] asks it about a
 //!   program as policies see it.

@@ -77,7 +77,7 @@ pub struct ObservedProgram {
     /// Those of them, in the same order, that the kernel maps as part of a larger page, as far as it
     /// tells.
     pub large: Vec<PageKey>,
-    /// Nodes its cgroup and memory policy allow. Empty means: all.
+    /// Nodes that its cgroup allows. Empty means: all.
     pub nodes_allowed: NodeSet,
     /// What was learned of memory that its processes may share.
     pub sharing: ObservedSharing,

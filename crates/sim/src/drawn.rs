@@ -1,8 +1,8 @@
 //! Scenarios that nobody chose.
 //!
-//! Whatever is looked at while an engine is made comes to fit it. So machine, program, memory, source
-//! of samples and what goes wrong are drawn here from all that there are, and one number names each
-//! scenario for ever.
+//! Whatever is looked at while an engine is made comes to fit it. So machine, program, memory,
+//! source of samples and what goes wrong are drawn here from all that there are, and one number
+//! names each scenario for ever.
 
 use std::fmt;
 
@@ -12,7 +12,8 @@ use crate::matrix::ROWS;
 use crate::random::Random;
 use crate::scenario::{Bandwidth, Scenario};
 
-/// From one node of several caches to sixteen nodes of two cores, and such as no machine is alike in.
+/// From one node of several caches to sixteen nodes of two cores, and such as no machine is alike
+/// in.
 const MACHINES: [&str; 11] = [
     "2x4@10,20",
     "2x16@10,21",

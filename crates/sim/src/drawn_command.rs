@@ -11,8 +11,9 @@ use crate::{RunError, RunErrorKind, jobs, report};
 
 /// A policy in scenarios that are drawn, and where it did worst.
 ///
-/// Machine, program, memory, source of samples and what goes wrong are drawn. Work done is told as part of what the
-/// same program gets done under `linux` and under `none`, in per cent. The same seed prints the same bytes.
+/// Machine, program, memory, source of samples and what goes wrong are drawn. Work done is told as
+/// part of what the same program gets done under `linux` and under `none`, in per cent. The same
+/// seed prints the same bytes.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DrawnArguments {

@@ -25,8 +25,8 @@ pub(crate) fn threads(asked: Option<usize>) -> Result<usize, RunError> {
     }
 }
 
-/// Does each job once, in this order, on so many threads; what came of them by number of the job, none
-/// of one that was not begun. The first mistake ends it.
+/// Does each job once, in this order, on so many threads; what came of them by number of the job,
+/// none of one that was not begun. The first mistake ends it.
 pub(crate) fn run<T: Send>(
     order: &[usize],
     (threads, quiet): (usize, bool),

@@ -106,15 +106,9 @@ impl Census for LiveCensus {
         };
         let now = Instant::now();
         let rest = ((now - before) * CHOSEN_RESTS).max(CHOSEN_FOR);
-        let (known, until) = (ranges.clone(), now + rest);
-        all.insert(
-            pid,
-            Chosen {
-                ranges: known,
-                until,
-            },
-        );
-        Seen::Here(ranges)
+        let (answer, until) = (ranges.clone(), now + rest);
+        all.insert(pid, Chosen { ranges, until });
+        Seen::Here(answer)
     }
 
     fn now(&self) -> Seen<StartTicks> {

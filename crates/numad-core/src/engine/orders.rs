@@ -166,11 +166,9 @@ impl Attachment {
 
     /// Node and cache of a thread that is not held and bound to less of them than it might be.
     fn grown(&self, context: &Context<'_>, slot: u32) -> Option<(usize, Option<usize>)> {
-        let record = self.seen.record(slot).filter(|it| it.order.is_none())?;
+        let may_move = |it: &&Record| it.order.is_none() && it.stay.is_over(context.now);
+        let record = self.seen.record(slot).filter(may_move)?;
         let binding = record.binding().filter(|it| it.core.is_none())?;
-        if !record.stay.is_over(context.now) {
-            return None;
-        }
         let place = (binding.node, binding.cache);
         let (_, all) = context.part_of(&context.topology.nodes()[place.0].cpus, place);
         if all.is_subset(&binding.cpus) {

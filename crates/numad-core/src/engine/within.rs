@@ -192,7 +192,7 @@ impl Guests<'_> {
                 near.map(|(_, said)| said).sum()
             };
             there.sort_by_cached_key(|&task| Reverse(says(task)));
-            leave.extend(there.drain(cores.min(there.len())..));
+            leave.extend(there.into_iter().skip(cores));
         }
         leave
     }

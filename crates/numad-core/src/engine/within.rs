@@ -186,6 +186,9 @@ impl Guests<'_> {
         for (cache, &cores) in self.cores.iter().enumerate() {
             let of_cache = |task: &usize| bound[*task] == Some(cache);
             let mut there: Vec<usize> = (0..bound.len()).filter(of_cache).collect();
+            if there.len() <= cores {
+                continue;
+            }
             let says = |task: usize| -> u64 {
                 let row = said.row(task).iter().enumerate();
                 let near = row.filter(|(other, _)| of_cache(other));
